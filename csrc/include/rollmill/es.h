@@ -17,8 +17,12 @@ rml_status rml_es_rank(float *rank_n, const double *value_n, size_t n, uint32_t 
 /* Columns [begin, end) of sum_p weight_p[p] * noise[index_p[p] + column] go to sum_d[begin, end).
  * Pairs are added in index order within blocks of 64, the blocks' sums by a fixed binary tree over
  * block numbers: siblings at level l are blocks that differ in bit l. A range must begin at a
- * multiple of RML_ES_TILE, so that any split into ranges gives the same bits. Reads 4*p*(end-begin)
- * bytes of a table, or makes as many normals. scratch: rml_es_scratch(p) bytes, aligned to 64. */
+ * multiple of RML_ES_TILE, so that any split into ranges gives the same bits.
+ *
+ * blas NULL: our kernel, the same bits on every processor, at the speed of memory. Otherwise each
+ * row is a saxpy of the table, which may fuse the product with the sum.
+ * Reads 4*p*(end - begin) bytes of a table, or makes as many normals. scratch: rml_es_scratch(p)
+ * bytes, aligned to 64. */
 #define RML_ES_BLOCK 64
 #define RML_ES_TILE 4096
 size_t rml_es_scratch(size_t p);

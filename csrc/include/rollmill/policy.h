@@ -18,6 +18,7 @@ extern "C" {
 
 #define RML_POLICY_LAYERS 8      /* at most, the output layer included */
 #define RML_POLICY_WIDTH 65536   /* at most, per layer */
+#define RML_SAMPLE_MAX 1024      /* logits that rml_policy_sample takes */
 
 typedef enum rml_activation { RML_TANH = 1, RML_RELU = 2 } rml_activation;
 
@@ -48,8 +49,8 @@ rml_status rml_policy_eval(float *out_na, const rml_policy *policy, const float 
 /* The first of the largest of n logits; a NaN is never chosen over a number. */
 uint32_t rml_policy_argmax(const float *logit_a, size_t n);
 
-/* An action of the softmax over n <= 1024 logits, from one uniform draw in [0, 1). A NaN logit
- * has probability 0. */
+/* An action of the softmax over n <= RML_SAMPLE_MAX logits, from one uniform draw in
+ * [0, 1). A NaN logit has probability 0. */
 uint32_t rml_policy_sample(const float *logit_a, size_t n, float unit);
 
 /* y_n[i] = tanh(x_n[i]), absolute error below 2e-7. In place allowed. */

@@ -83,7 +83,7 @@ static inline uint64_t rml_rng_derive(uint64_t key, uint32_t kind) {
  * w of block 16*g + l. Words 0 and 1 (2 and 3) of a block give two normals by Box and Muller's
  * method (Annals of Mathematical Statistics 29, 1958): u = (w0 >> 1) * 2^-31 + 2^-32,
  * r = sqrt(-2 log u), an angle uniform on the right half circle from the signed w1 << 1, and the
- * sign of the cosine from the lowest bit of w1. |normal| <= 6.67.
+ * sign of the cosine from the highest bit of w1. |normal| <= 6.67.
  * Writes 4*k bytes; a start that no multiple of 64 divides costs up to one group more. */
 rml_status rml_normal_fill(float *normal_k, size_t k, uint64_t key, rml_stream stream,
                            uint32_t item, uint32_t iteration, uint64_t start, rml_isa isa);

@@ -40,8 +40,9 @@ rml_status rml_vector_reset(rml_vector *vector, const uint8_t *mask_n, const uin
 /* Steps all. flags_n gets RML_TERMINATED | RML_TRUNCATED with the engine's step limit in it.
  * SAME_STEP writes the last observation of each episode that ended to final_no (may be NULL).
  * end_return_n and end_length_n (may be NULL) are written where an episode ends.
- * EACTION or EINVAL (a finished environment under DISABLED): nothing was touched, and *bad is the
- * first offending environment. */
+ * EACTION or EINVAL (a finished environment where the mode does not reset it): nothing was
+ * touched, and *bad (may be NULL) is the first offending environment, else n. EENV, here and in
+ * reset, whatever the environment returned: the vector needs a reset of all its environments. */
 rml_status rml_vector_step(rml_vector *vector, const void *action_na, void *obs_no,
                            double *reward_n, uint8_t *flags_n, void *final_no,
                            double *end_return_n, uint32_t *end_length_n, size_t *bad);
