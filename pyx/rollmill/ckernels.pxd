@@ -161,6 +161,7 @@ cdef extern from "rollmill/rollmill.h" nogil:
     enum:
         RML_POLICY_LAYERS
         RML_POLICY_WIDTH
+        RML_SAMPLE_MAX
     ctypedef enum rml_activation:
         RML_TANH
         RML_RELU

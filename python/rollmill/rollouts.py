@@ -1,0 +1,174 @@
+"""Work units: what a worker computes, wherever it runs.
+
+`Rollouts` is built from a picklable `RolloutSpec` on every thread's process or Ray actor and answers
+calls that carry consecutive units. An answer is a pure function of the spec, the task and the unit
+numbers, so it does not matter who gives it, or how often.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from . import _rollout
+from .envs.native import EnvSpec
+from .policies import MLP
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Kinds of evaluation episodes: their keys are derived from the seed by this number.
+EVALUATION_KIND = {"iteration": 0, "report": 1}
+
+
+@dataclass(frozen=True)
+class RolloutSpec:
+    """What holds for a whole run. Picklable; every worker builds its `Rollouts` from it.
+
+    Attributes
+    ----------
+    env : EnvSpec
+        Native environment by id or library, with its arguments.
+    hiddens : tuple of int
+        Widths of the hidden layers; empty for a linear policy.
+    activation : {"tanh", "relu"}
+    key : int
+        64-bit key of every random number of the run.
+    noise_size : int
+        Length of the shared noise, in [parameters, 2**32].
+    gamma : float
+        Discount of the fitness, in [0, 1].
+    unit_pairs : int
+        Pairs in a work unit.
+    sample_actions : bool
+        Whether training episodes sample from the softmax; evaluation takes the arg-max.
+    observation_filter : {"MeanStdFilter", "NoFilter"}
+        The filter acts on Box observations.
+    """
+
+    env: EnvSpec
+    hiddens: tuple[int, ...]
+    activation: Literal["tanh", "relu"]
+    key: int
+    noise_size: int
+    gamma: float = 1.0
+    unit_pairs: int = 8
+    sample_actions: bool = False
+    observation_filter: Literal["MeanStdFilter", "NoFilter"] = "NoFilter"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What holds for one iteration. Arrays may be read-only.
+
+    Attributes
+    ----------
+    iteration : int
+    theta : (D,) float32
+        Parameters around which the pairs are drawn.
+    noise_stdev : float
+    max_episode_steps : int
+        Episode cap beside the environment's own; 0 is none.
+    stats : (1 + 2*O,) float64 or None
+        Frozen observation statistics: count, mean, sum of squared deviations.
+    """
+
+    iteration: int
+    theta: NDArray[np.float32]
+    noise_stdev: float
+    max_episode_steps: int = 0
+    stats: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call of `Rollouts.units` returns.
+
+    Attributes
+    ----------
+    iteration, first_unit, units : int
+        The units [first_unit, first_unit + units) of that iteration, all whole.
+    pairs : (units * unit_pairs,) records of `rollmill._rollout.PAIR_DTYPE`
+    stats : (units, 1 + 2*O) float64 or None
+        Observation statistics of each unit.
+    source : str
+        "host:pid" of the process that computed it.
+    seconds : float
+        Processor time spent in the kernels.
+    """
+
+    iteration: int
+    first_unit: int
+    units: int
+    pairs: NDArray[np.void]
+    stats: NDArray[np.float64] | None
+    source: str
+    seconds: float
+
+
+class Rollouts:
+    """Evaluates units. Stateless between calls, and safe to call from several threads at once.
+
+    Parameters
+    ----------
+    spec : RolloutSpec
+    table : (noise_size,) float32, optional
+        The noise table, may be read-only; without it noise is generated. Equal bits either way.
+    """
+
+    def __init__(self, spec: RolloutSpec, table: NDArray[np.float32] | None = None):
+        self.spec = spec
+        self.env = spec.env.build()
+        self.policy = MLP.for_env(self.env, spec.hiddens, spec.activation)
+        self.table = table
+        self.kernel = _rollout.Rollout(
+            self.env,
+            self.policy.kernel,
+            key=spec.key,
+            noise_size=spec.noise_size,
+            table=table,
+            gamma=spec.gamma,
+            sample_actions=spec.sample_actions,
+            gather_stats=self.filters,
+        )
+
+    @cached_property
+    def source(self) -> str:
+        """Name of this process."""
+        return f"{socket.gethostname()}:{os.getpid()}"
+
+    @property
+    def filters(self) -> bool:
+        """Whether observation statistics are gathered and used."""
+        return self.spec.observation_filter == "MeanStdFilter" and self.env.observation_is_box
+
+    def units(self, task: Task, first_unit: int, units: int, stop: NDArray[np.int32]) -> Answer:
+        """Evaluate units [first_unit, first_unit + units) without the interpreter.
+
+        `stop` is polled at each environment step; once it is not zero the call returns the whole
+        units that it has finished.
+        """
+        done, pairs, stats, seconds = self.kernel.eval_units(
+            task.theta, task.iteration, task.noise_stdev, task.max_episode_steps, task.stats,
+            first_unit, units, self.spec.unit_pairs, stop,
+        )  # fmt: skip
+        return Answer(task.iteration, first_unit, done, pairs, stats, self.source, seconds)
+
+    def episodes(
+        self, task: Task, kind: str, first: int, episodes: int, stop: NDArray[np.int32]
+    ) -> NDArray[np.void]:
+        """Evaluate noiseless arg-max episodes [first, first + episodes).
+
+        Returns the finished ones as records of `rollmill._rollout.EPISODE_DTYPE`. Episodes of kind
+        "report" depend on no iteration: every policy meets the same ones.
+        """
+        iteration = task.iteration if kind == "iteration" else 0
+        return self.kernel.eval_episodes(
+            task.theta, iteration, task.max_episode_steps, task.stats, EVALUATION_KIND[kind],
+            first, episodes, stop,
+        )  # fmt: skip

@@ -1,0 +1,127 @@
+#!python
+# cython: embedsignature=True, binding=True
+"""The shared noise: noise[i] for i in [0, size), generated where it is needed or kept in a table."""
+
+import numpy as np
+
+from libc.stdint cimport uint32_t, uint64_t
+from rollmill._isa cimport isa_of
+from rollmill._status cimport check
+from rollmill.ckernels cimport (RML_NOISE_SIZE_MAX, rml_isa, rml_noise, rml_noise_fill,
+                                rml_noise_index, rml_noise_perturb, rml_status)
+
+#: The largest size.
+SIZE_MAX = RML_NOISE_SIZE_MAX
+
+
+cdef class Noise:
+    """Standard normal float32 numbers that a key names.
+
+    key : int in [0, 2**64)
+    size : int in [1, 2**32]
+    table : (size,) float32, C-contiguous, may be read-only; the same numbers, made by `fill`
+
+    With a table, perturbations and sums read it; without one they generate. Equal bits.
+    Raises ValueError on a size or table out of range.
+    """
+
+    def __cinit__(self, uint64_t key, size, table=None):
+        if not 1 <= size <= SIZE_MAX:
+            raise ValueError(f"size must be in [1, 2**32], got {size}")
+        self.c = rml_noise(key=key, size=size, table_k=NULL)
+        if table is not None:
+            if not isinstance(table, np.ndarray) or table.dtype != np.float32 \
+                    or table.shape != (size,) or not table.flags.c_contiguous:
+                raise ValueError(f"table must be a C-contiguous float32 array of shape ({size},), "
+                                 f"got {describe(table)}")
+            self.table = table
+            self.table_k = table
+            self.c.table_k = &self.table_k[0]
+
+    @property
+    def key(self):
+        """int, the key."""
+        return self.c.key
+
+    @property
+    def size(self):
+        """int, numbers in all."""
+        return self.c.size
+
+    def __reduce__(self):
+        return Noise, (self.c.key, self.c.size, self.table)
+
+    def fill(self, uint64_t start=0, size_t size=0, out=None, isa=None):
+        """noise[start], noise[start + 1], ..., generated.
+
+        size : int, numbers to make if out is None
+        out : (K,) float32, writable, C-contiguous
+        Returns out. Raises ValueError past the end of the noise.
+        """
+        if out is None:
+            if start + size > self.c.size:
+                raise ValueError(f"start + size must be at most {self.c.size}, got {start + size}")
+            out = np.empty(size, np.float32)
+        cdef float[::1] out_k = out
+        cdef size_t k = out_k.shape[0]
+        cdef rml_isa set_ = isa_of(isa)
+        cdef rml_status status
+        if start > self.c.size or k > self.c.size - start:
+            raise ValueError(f"start + size must be at most {self.c.size}, got {start + k}")
+        if k == 0:
+            return out
+        with nogil:
+            status = rml_noise_fill(&out_k[0], k, &self.c, start, set_)
+        check(status)
+        return out
+
+    def index(self, uint64_t key, uint32_t pair, uint32_t iteration, size_t d):
+        """Where the perturbation of d parameters of a pair begins: uniform over [0, size - d].
+
+        Raises ValueError if d is 0 or larger than the noise.
+        """
+        cdef uint64_t index
+        if not 1 <= d <= self.c.size:
+            raise ValueError(f"d must be in [1, {self.c.size}], the noise size, got {d}")
+        check(rml_noise_index(&index, &self.c, key, pair, iteration, d))
+        return index
+
+    def perturb(self, theta, uint64_t index, float stdev, plus=None, minus=None, isa=None):
+        """theta + stdev * noise[index:] and theta - stdev * noise[index:].
+
+        theta : (D,) float32, C-contiguous, may be read-only
+        index : int in [0, size - D]
+        plus, minus : (D,) float32, writable; new arrays if None
+        Returns (plus, minus). Raises ValueError on an index or shape out of range.
+        """
+        cdef const float[::1] theta_d = theta
+        cdef size_t d = theta_d.shape[0]
+        if not 1 <= d <= self.c.size:
+            raise ValueError(f"theta must have 1 to {self.c.size} parameters, the noise size, "
+                             f"got {d}")
+        if index > self.c.size - d:
+            raise ValueError(f"index must be in [0, {self.c.size - d}], got {index}")
+        plus = np.empty(d, np.float32) if plus is None else plus
+        minus = np.empty(d, np.float32) if minus is None else minus
+        cdef float[::1] plus_d = plus
+        cdef float[::1] minus_d = minus
+        if <size_t>plus_d.shape[0] != d or <size_t>minus_d.shape[0] != d:
+            raise ValueError(f"plus and minus must have shape ({d},), got {plus.shape} and "
+                             f"{minus.shape}")
+        if np.may_share_memory(plus, minus) or np.may_share_memory(plus, theta) \
+                or np.may_share_memory(minus, theta):
+            raise ValueError("theta, plus and minus must not overlap")
+        cdef rml_isa set_ = isa_of(isa)
+        cdef rml_status status
+        with nogil:
+            status = rml_noise_perturb(&plus_d[0], &minus_d[0], &theta_d[0], d, &self.c, index,
+                                       stdev, set_)
+        check(status)
+        return plus, minus
+
+
+cdef describe(value):
+    if isinstance(value, np.ndarray):
+        layout = "" if value.flags.c_contiguous else ", not C-contiguous"
+        return f"{value.dtype} of shape {value.shape}{layout}"
+    return repr(type(value).__name__)

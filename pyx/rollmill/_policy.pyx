@@ -1,0 +1,158 @@
+#!python
+# cython: embedsignature=True, binding=True
+"""Multilayer perceptrons over one flat float32 parameter vector."""
+
+import numpy as np
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from rollmill._isa cimport isa_of
+from rollmill._status cimport check
+from rollmill.ckernels cimport (RML_POLICY_LAYERS, RML_POLICY_WIDTH, RML_RELU, RML_SAMPLE_MAX,
+                                RML_TANH, rml_activation, rml_isa, rml_policy_argmax,
+                                rml_policy_eval, rml_policy_fill, rml_policy_init,
+                                rml_policy_sample, rml_policy_scratch, rml_status, rml_tanh_eval)
+
+cdef dict ACTIVATIONS = {"tanh": RML_TANH, "relu": RML_RELU}
+
+
+cdef class Network:
+    """The shape of a multilayer perceptron.
+
+    widths : sequence of int, inputs, hidden layers, outputs; 2 to 9 numbers in [1, 65536]
+    activation : {"tanh", "relu"}, after every layer but the last
+
+    Layout of the parameters: for each layer the weights, (inputs, outputs) in C order, then the
+    biases. Raises ValueError on a shape out of range.
+    """
+
+    def __cinit__(self, widths, activation="tanh"):
+        cdef uint32_t width[9]
+        widths = [int(w) for w in widths]
+        if not 2 <= len(widths) <= RML_POLICY_LAYERS + 1:
+            raise ValueError(f"widths must have 2 to {RML_POLICY_LAYERS + 1} numbers, "
+                             f"got {len(widths)}")
+        for w in widths:
+            if not 1 <= w <= RML_POLICY_WIDTH:
+                raise ValueError(f"widths must be in [1, {RML_POLICY_WIDTH}], got {w}")
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation must be 'tanh' or 'relu', got {activation!r}")
+        for i in range(len(widths)):
+            width[i] = widths[i]
+        check(rml_policy_init(&self.c, len(widths) - 1, width,
+                              <rml_activation><int>ACTIVATIONS[activation]))
+
+    @property
+    def widths(self):
+        """tuple of int, the input's, each layer's."""
+        return tuple([self.c.width[i] for i in range(self.c.layers + 1)])
+
+    @property
+    def activation(self):
+        """str, the hidden layers' activation."""
+        return "tanh" if self.c.activation == RML_TANH else "relu"
+
+    @property
+    def num_params(self):
+        """int, length of the parameter vector."""
+        return self.c.d
+
+    def __reduce__(self):
+        return Network, (self.widths, self.activation)
+
+    def init(self, uint64_t key, isa=None):
+        """Initial parameters: weights normal with variance 1 / inputs, biases 0.
+
+        Returns (D,) float32.
+        """
+        theta = np.empty(self.c.d, np.float32)
+        cdef float[::1] theta_d = theta
+        check(rml_policy_fill(&theta_d[0], &self.c, key, isa_of(isa)))
+        return theta
+
+    def eval(self, theta, x=None, index=None, out=None, isa=None):
+        """Outputs for a batch of observations.
+
+        theta : (D,) float32, C-contiguous, may be read-only
+        x : (N, inputs) float32, C-contiguous, may be read-only
+        index : (N,) int64 in [0, inputs): one-hot rows, instead of x
+        out : (N, outputs) float32, writable; a new array if None
+        Returns out. Raises ValueError on shapes or indices out of range.
+        """
+        cdef const float[::1] theta_d = theta
+        cdef const float[:, ::1] x_no
+        cdef const int64_t[::1] index_n
+        cdef const float *x_ptr = NULL
+        cdef const int64_t *index_ptr = NULL
+        cdef size_t n, i, o = self.c.width[0], a = self.c.width[self.c.layers]
+        if <size_t>theta_d.shape[0] != self.c.d:
+            raise ValueError(f"theta must have shape ({self.c.d},), got ({theta_d.shape[0]},)")
+        if (x is None) == (index is None):
+            raise ValueError("exactly one of x and index must be given")
+        if x is not None:
+            x_no = x
+            n = x_no.shape[0]
+            if <size_t>x_no.shape[1] != o:
+                raise ValueError(f"x must have shape (N, {o}), got ({n}, {x_no.shape[1]})")
+            if n:
+                x_ptr = &x_no[0, 0]
+        else:
+            index_n = index
+            n = index_n.shape[0]
+            for i in range(n):
+                if index_n[i] < 0 or <size_t>index_n[i] >= o:
+                    raise ValueError(f"index must be in [0, {o - 1}], got {index_n[i]}")
+            if n:
+                index_ptr = &index_n[0]
+        if out is None:
+            out = np.empty((n, a), np.float32)
+        cdef float[:, ::1] out_na = out
+        if <size_t>out_na.shape[0] != n or <size_t>out_na.shape[1] != a:
+            raise ValueError(f"out must have shape ({n}, {a}), got "
+                             f"({out_na.shape[0]}, {out_na.shape[1]})")
+        if n == 0:
+            return out
+        cdef float[::1] scratch = np.empty(rml_policy_scratch(&self.c) // 4 + 16, np.float32)
+        cdef rml_isa set_ = isa_of(isa)
+        cdef rml_status status
+        with nogil:
+            status = rml_policy_eval(&out_na[0, 0], &self.c, &theta_d[0], x_ptr, index_ptr, n,
+                                     &scratch[0], set_)
+        check(status)
+        return out
+
+
+def argmax(const float[::1] logits not None):
+    """Index of the first of the largest logits; a NaN is never chosen over a number.
+
+    logits : (A,) float32, A >= 1, may be read-only
+    """
+    if logits.shape[0] == 0:
+        raise ValueError("logits must not be empty")
+    return rml_policy_argmax(&logits[0], logits.shape[0])
+
+
+def sample(const float[::1] logits not None, float unit):
+    """An action of the softmax over logits, from a uniform draw.
+
+    logits : (A,) float32, 1 <= A <= 1024, may be read-only
+    unit : float in [0, 1)
+    """
+    if not 1 <= logits.shape[0] <= RML_SAMPLE_MAX:
+        raise ValueError(f"logits must have 1 to {RML_SAMPLE_MAX} elements, "
+                         f"got {logits.shape[0]}")
+    if not 0 <= unit < 1:
+        raise ValueError(f"unit must be in [0, 1), got {unit}")
+    return rml_policy_sample(&logits[0], logits.shape[0], unit)
+
+
+def tanh(const float[::1] x not None, isa=None):
+    """tanh of each element, as the networks use it; absolute error below 2e-7.
+
+    x : (N,) float32, C-contiguous, may be read-only
+    Returns (N,) float32.
+    """
+    out = np.empty(x.shape[0], np.float32)
+    cdef float[::1] out_n = out
+    if x.shape[0]:
+        rml_tanh_eval(&out_n[0], &x[0], x.shape[0], isa_of(isa))
+    return out

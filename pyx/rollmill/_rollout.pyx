@@ -1,0 +1,180 @@
+#!python
+# cython: embedsignature=True, binding=True
+"""Work units in C: mirrored episodes of perturbed policies, and evaluation episodes."""
+
+import numpy as np
+
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from rollmill._env cimport NativeEnv
+from rollmill._isa cimport isa_of
+from rollmill._noise cimport Noise
+from rollmill._policy cimport Network
+from rollmill._status cimport check
+from rollmill.ckernels cimport (RML_BOX, RML_EINTERRUPTED, RML_OK, rml_episode, rml_pair,
+                                rml_rng_derive, rml_rollout, rml_rollout_check,
+                                rml_rollout_eval_episodes, rml_rollout_eval_pairs,
+                                rml_rollout_scratch, rml_stats_freeze, rml_status)
+
+#: A pair's record. Element 0 of return, fitness and length is theta + noise, 1 is theta - noise;
+#: status is 0, or the negative rml_status for which the pair is dropped.
+PAIR_DTYPE = np.dtype([("noise_index", "u8"), ("return", "f8", 2), ("fitness", "f8", 2),
+                       ("length", "u4", 2), ("pair", "u4"), ("status", "i4")])
+#: An evaluation episode's record; flags holds TERMINATED | TRUNCATED.
+EPISODE_DTYPE = np.dtype([("return", "f8"), ("fitness", "f8"), ("length", "u4"), ("flags", "i4"),
+                          ("status", "i4"), ("episode", "u4")])
+assert PAIR_DTYPE.itemsize == sizeof(rml_pair)
+assert EPISODE_DTYPE.itemsize == sizeof(rml_episode)
+
+TERMINATED = 1
+TRUNCATED = 2
+
+
+cdef char[::1] scratch_of(size_t size):
+    """`size` bytes aligned to 64."""
+    raw = np.empty(size + 64, np.uint8)
+    cdef size_t past = raw.ctypes.data % 64
+    return raw[64 - past:64 - past + size].view(np.int8)
+
+
+cdef class Rollout:
+    """Evaluates units of one environment and policy. Safe to call from several threads.
+
+    env : NativeEnv
+    policy : Network, whose inputs and outputs fit the environment
+    key : int in [0, 2**64)
+    noise_size : int in [parameters, 2**32]
+    table : (noise_size,) float32, optional, may be read-only
+    gamma : float in [0, 1], discount of the fitness
+    sample_actions : bool, training episodes sample from the softmax
+    gather_stats : bool, gather statistics of Box observations
+    isa : {"base", "v3", "v4", "auto"}, optional
+
+    Raises ValueError naming what does not fit.
+    """
+
+    cdef NativeEnv env
+    cdef Network policy
+    cdef readonly Noise noise
+    cdef rml_rollout c
+    cdef size_t scratch_size
+
+    def __cinit__(self, NativeEnv env not None, Network policy not None, *, uint64_t key,
+                  noise_size, table=None, double gamma=1.0, sample_actions=False,
+                  gather_stats=False, isa=None):
+        cdef const char *why = NULL
+        if noise_size < policy.c.d:
+            raise ValueError(f"noise_size must be at least {policy.c.d}, the number of "
+                             f"parameters, got {noise_size}")
+        self.env = env
+        self.policy = policy
+        self.noise = Noise(key, noise_size, table)
+        self.c.env = env.ptr
+        self.c.policy = &policy.c
+        self.c.noise = &self.noise.c
+        self.c.key = key
+        self.c.gamma = gamma
+        self.c.noise_stdev = 1.0
+        self.c.sample = bool(sample_actions)
+        self.c.filter = bool(gather_stats) and env.ptr.observation.kind == RML_BOX
+        self.c.isa = isa_of(isa)
+        if rml_rollout_check(&self.c, &why) != RML_OK:
+            raise ValueError(f"{env.name}: {why.decode()}")
+        self.scratch_size = rml_rollout_scratch(&self.c)
+
+    cdef rml_rollout task(self, const float[::1] theta, uint32_t iteration, double noise_stdev,
+                          uint32_t max_episode_steps, const int32_t[::1] stop) except *:
+        cdef rml_rollout c = self.c
+        if <size_t>theta.shape[0] != self.policy.c.d:
+            raise ValueError(f"theta must have shape ({self.policy.c.d},), "
+                             f"got ({theta.shape[0]},)")
+        if not 0 < <float>noise_stdev < float("inf"):
+            raise ValueError(f"noise_stdev must be positive and finite, got {noise_stdev}")
+        if stop.shape[0] != 1:
+            raise ValueError(f"stop must have shape (1,), got ({stop.shape[0]},)")
+        c.iteration = iteration
+        c.noise_stdev = noise_stdev
+        c.max_episode_steps = max_episode_steps
+        c.stop = <const int *>&stop[0]
+        return c
+
+    cdef object freeze(self, rml_rollout *c, stats):
+        """Point c to the frozen filter; returns what keeps it alive."""
+        cdef size_t o = self.env.ptr.observation.n
+        cdef const double[::1] block
+        cdef double[:, ::1] frozen
+        if stats is None:
+            return None
+        if self.env.ptr.observation.kind != RML_BOX:
+            raise ValueError("stats must be None: the environment's observations are Discrete")
+        block = stats
+        if <size_t>block.shape[0] != 1 + 2 * o:
+            raise ValueError(f"stats must have shape ({1 + 2 * o},), got ({block.shape[0]},)")
+        result = np.empty((2, o))
+        frozen = result
+        rml_stats_freeze(&frozen[0, 0], &frozen[1, 0], &block[0], o)
+        c.mean_o = &frozen[0, 0]
+        c.scale_o = &frozen[1, 0]
+        return result
+
+    def eval_units(self, const float[::1] theta not None, uint32_t iteration, double noise_stdev,
+                   uint32_t max_episode_steps, stats, uint32_t first_unit, size_t units,
+                   size_t unit_pairs, const int32_t[::1] stop not None):
+        """Evaluate units [first_unit, first_unit + units) without the interpreter.
+
+        theta : (D,) float32, C-contiguous, may be read-only
+        noise_stdev : float > 0
+        max_episode_steps : int, a cap beside the environment's own; 0 is none
+        stats : (1 + 2*O,) float64 or None, the frozen observation statistics
+        stop : (1,) int32, polled at each step; once not 0 the call ends
+        Returns (done, pairs, stats): whole units done, (done * unit_pairs,) PAIR_DTYPE, and
+        (done, 1 + 2*O) float64 or None.
+        """
+        cdef rml_rollout c = self.task(theta, iteration, noise_stdev, max_episode_steps, stop)
+        cdef size_t p = units * unit_pairs, done = 0, length = 1 + 2 * self.env.ptr.observation.n
+        if unit_pairs < 1 or units < 1:
+            raise ValueError(f"units and unit_pairs must be at least 1, got {units} and "
+                             f"{unit_pairs}")
+        if (first_unit + units) * unit_pairs > 0xFFFFFFFF:
+            raise ValueError(f"pairs must be below 2**32, got {(first_unit + units) * unit_pairs}")
+        keep = self.freeze(&c, stats)
+        pairs = np.empty(p, PAIR_DTYPE)
+        gathered = np.empty((units, length)) if c.filter else None
+        cdef char[::1] pairs_p = pairs.view(np.int8)
+        cdef double[:, ::1] gathered_us = gathered
+        cdef double *stats_us = &gathered_us[0, 0] if c.filter else NULL
+        cdef char[::1] scratch = scratch_of(self.scratch_size)
+        cdef uint32_t first_pair = first_unit * unit_pairs
+        cdef rml_status status
+        with nogil:
+            status = rml_rollout_eval_pairs(<rml_pair *>&pairs_p[0], stats_us, &done, &c,
+                                            &theta[0], first_pair, p, unit_pairs, &scratch[0])
+        if status != RML_EINTERRUPTED:
+            check(status)
+        del keep
+        return done, pairs[:done * unit_pairs], None if gathered is None else gathered[:done]
+
+    def eval_episodes(self, const float[::1] theta not None, uint32_t iteration,
+                      uint32_t max_episode_steps, stats, uint32_t kind, uint32_t first,
+                      size_t episodes, const int32_t[::1] stop not None):
+        """Evaluate episodes [first, first + episodes) of theta without noise, by arg-max.
+
+        kind : int, whose derived key the episodes use
+        Returns the finished ones, EPISODE_DTYPE. The other arguments are as in `eval_units`.
+        """
+        cdef rml_rollout c = self.task(theta, iteration, 1.0, max_episode_steps, stop)
+        cdef size_t done = 0
+        keep = self.freeze(&c, stats)
+        records = np.empty(episodes, EPISODE_DTYPE)
+        if episodes == 0:
+            return records
+        c.key = rml_rng_derive(c.key, kind)
+        cdef char[::1] records_e = records.view(np.int8)
+        cdef char[::1] scratch = scratch_of(self.scratch_size)
+        cdef rml_status status
+        with nogil:
+            status = rml_rollout_eval_episodes(<rml_episode *>&records_e[0], &done, &c, &theta[0],
+                                               first, episodes, &scratch[0])
+        if status != RML_EINTERRUPTED:
+            check(status)
+        del keep
+        return records[:done]
