@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ._noise import Noise
 from .batch import Ledger
 from .names import unknown
 from .rollouts import Answer, Rollouts, RolloutSpec, Task
@@ -81,25 +82,32 @@ class ThreadEngine:
     spec : RolloutSpec
     num_threads : int, optional
         Default: the processors that this process may use.
-    table : (noise_size,) float32, optional
-        A noise table; without it noise is generated.
+    table : bool
+        Keep the noise in a table, 4*noise_size bytes; otherwise it is generated. Equal bits.
     """
 
     name = "threads"
     num_workers = 0
 
-    def __init__(
-        self,
-        spec: RolloutSpec,
-        num_threads: int | None = None,
-        table: NDArray[np.float32] | None = None,
-    ):
-        self.rollouts = Rollouts(spec, table)
+    def __init__(self, spec: RolloutSpec, num_threads: int | None = None, table: bool = False):
         self.num_threads = default_threads() if num_threads is None else num_threads
         self.kernel_seconds = 0.0
         self._unit_seconds: float | None = None
         self._stop = np.zeros(1, np.int32)
         self._pool = ThreadPoolExecutor(self.num_threads, thread_name_prefix="rollmill")
+        self.table = self._fill_table(spec) if table else None
+        self.rollouts = Rollouts(spec, self.table)
+
+    def _fill_table(self, spec: RolloutSpec) -> NDArray[np.float32]:
+        table = np.empty(spec.noise_size, np.float32)
+        noise = Noise(spec.key, spec.noise_size)
+
+        def fill(begin: int, end: int) -> None:
+            noise.fill(begin, out=table[begin:end])
+
+        self.map_columns(fill, spec.noise_size, 1 << 20)
+        table.flags.writeable = False
+        return table
 
     def run_batch(self, task: Task, ledger: Ledger) -> None:
         """Compute units until the ledger is complete."""

@@ -1,0 +1,62 @@
+"""rollmill: a rollout engine. Evolution strategies in C kernels, in threads or on Ray.
+
+`import rollmill` loads neither Ray nor Gymnasium; the names below load what they need when they
+are first read.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+try:
+    __version__ = version("rollmill")
+except PackageNotFoundError:  # run from a build directory that was not installed
+    __version__ = "0+unknown"
+
+if TYPE_CHECKING:
+    from .algorithms import ES, Algorithm, ESConfig
+    from .checkpoint import load_checkpoint
+    from .policies import MLP
+    from .results import pretty_print
+
+__all__ = [
+    "ES",
+    "MLP",
+    "Algorithm",
+    "ESConfig",
+    "__version__",
+    "get_include",
+    "load_checkpoint",
+    "pretty_print",
+]
+
+_HOME = {
+    "Algorithm": ".algorithms",
+    "ES": ".algorithms",
+    "ESConfig": ".algorithms",
+    "MLP": ".policies",
+    "load_checkpoint": ".checkpoint",
+    "pretty_print": ".results",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def get_include() -> str:
+    """Directory of the C headers: compile with ``-I`` and ``#include <rollmill/rollmill.h>``."""
+    from importlib.resources import files
+
+    # An editable install can name its files, not its folders.
+    header = files("rollmill").joinpath("include", "rollmill", "rollmill.h")
+    return str(Path(str(header)).parent.parent)

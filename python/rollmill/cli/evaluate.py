@@ -1,0 +1,69 @@
+"""`rollmill evaluate`: what a checkpoint's policy does."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .main import UsageError
+
+
+def add_parser(commands: Any) -> None:
+    """Add the sub-command."""
+    p = commands.add_parser(
+        "evaluate",
+        help="evaluate a checkpoint's policy",
+        description="Run noiseless episodes of a checkpoint's policy on a fixed set of seeds that "
+        "training has not seen.",
+    )
+    p.set_defaults(handler=command)
+    p.add_argument("checkpoint", help="directory of the checkpoint")
+    p.add_argument("--episodes", type=int, default=100, metavar="N", help="default: 100")
+    p.add_argument("--last", action="store_true", help="the last policy instead of the best one")
+    p.add_argument("--num-threads", type=int, metavar="N", help="default: the processors")
+    p.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+
+def command(args: argparse.Namespace) -> int:
+    """Run the sub-command."""
+    from ..algorithms import Algorithm
+    from ..results import json_dumps
+
+    if args.episodes < 1:
+        raise UsageError(f"--episodes must be at least 1, got {args.episodes}")
+    place = {} if args.num_threads is None else {"num_threads": args.num_threads}
+    with Algorithm.from_checkpoint(args.checkpoint, engine="threads", **place) as algorithm:
+        figures = (algorithm.evaluate if args.last else algorithm.evaluate_best)(args.episodes)
+        summary = {
+            "algorithm": algorithm.name,
+            "env": algorithm.config.env,
+            "seed": algorithm.seed,
+            "engine": algorithm.engine.name,
+            "num_workers": 0,
+            "iterations": algorithm.iteration if args.last else algorithm.best_iteration,
+            "timesteps_total": algorithm.timesteps_total,
+            "episodes_total": algorithm.episodes_total,
+            "episode_reward_mean": figures["reward_mean"],
+            "episode_len_mean": figures["len_mean"],
+            "evaluation": figures,
+            "time_total_s": algorithm.time_total_s,
+            "steps_per_second": algorithm.timesteps_total / max(algorithm.time_total_s, 1e-9),
+            "reproducible": algorithm.reproducible,
+            "checkpoint": args.checkpoint,
+            "parameters_sha256": algorithm.parameters_sha256,
+        }
+    if args.json:
+        print(json_dumps(summary))
+        return 0
+    which = "last" if args.last else "best"
+    print(f"{summary['algorithm']} on {summary['env']}, {which} policy "
+          f"(iteration {summary['iterations']}), {figures['episodes']} episodes")  # fmt: skip
+    if figures["reward_mean"] is None:
+        print("no episode could be run: the environment failed or its returns are not finite")
+        return 1
+    print(f"reward  mean {figures['reward_mean']:.6g}  min {figures['reward_min']:.6g}  "
+          f"max {figures['reward_max']:.6g}  standard error {figures['reward_sem']:.3g}")  # fmt: skip
+    print(f"length  mean {figures['len_mean']:.6g}  min {figures['len_min']}  "
+          f"max {figures['len_max']}")  # fmt: skip
+    print(f"ended by the environment, not by a limit: {figures['terminated']}")
+    return 0

@@ -1,0 +1,141 @@
+"""Policies: views with names over one flat parameter vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _policy
+from ._stats import stats_freeze
+from .names import unknown
+
+if TYPE_CHECKING:
+    from ._env import NativeEnv
+
+
+class MLP:
+    """A multilayer perceptron that acts: the arg-max of its outputs.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Inputs, hidden layers, actions.
+    activation : {"tanh", "relu"}
+    one_hot : bool
+        Observations are integers in [0, inputs) and stand for one-hot rows.
+
+    Attributes
+    ----------
+    kernel : rollmill._policy.Network
+        The network's shape, as the kernels take it.
+    theta : (D,) float32
+        The parameters; layer after layer weights (inputs, outputs), then biases.
+    stats : (1 + 2*O,) float64 or None
+        Frozen observation statistics, if a filter is in use.
+    """
+
+    def __init__(self, widths: Sequence[int], activation: str = "tanh", one_hot: bool = False):
+        self.kernel = _policy.Network(widths, activation)
+        self.one_hot = one_hot
+        self.theta = np.zeros(self.num_params, np.float32)
+        self.stats: NDArray[np.float64] | None = None
+
+    @classmethod
+    def for_env(cls, env: NativeEnv, hiddens: Sequence[int], activation: str = "tanh") -> MLP:
+        """Build the policy whose inputs and outputs fit an environment."""
+        observation, action = env.observation_space_spec, env.action_space_spec
+        return cls(
+            (observation.n, *hiddens, action.n), activation, one_hot=observation.kind == "discrete"
+        )
+
+    @property
+    def num_params(self) -> int:
+        """Length of the parameter vector."""
+        return self.kernel.num_params
+
+    @property
+    def layers(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
+        """Where each named array lies in the parameter vector, and its shape."""
+        found, start = {}, 0
+        widths = self.kernel.widths
+        for i, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
+            name = "logits" if i == len(widths) - 2 else f"hidden_{i}"
+            for part, shape in (("kernel", (inputs, outputs)), ("bias", (outputs,))):
+                size = int(np.prod(shape))
+                found[f"{name}/{part}"] = (slice(start, start + size), shape)
+                start += size
+        return found
+
+    def get_weights(self) -> dict[str, NDArray[np.float32]]:
+        """Copies of the weights by layer name."""
+        return {
+            name: self.theta[where].reshape(shape).copy()
+            for name, (where, shape) in self.layers.items()
+        }
+
+    def set_weights(self, weights: Mapping[str, Any] | NDArray[np.float32]) -> None:
+        """Set some or all weights by layer name, or all by one flat vector.
+
+        Raises ValueError on an unknown name, a wrong shape or a number that is not finite;
+        nothing is changed then.
+        """
+        theta = self.theta.copy()
+        if not isinstance(weights, Mapping):
+            weights = {"theta": weights}
+        layers = {"theta": (slice(0, self.num_params), (self.num_params,)), **self.layers}
+        for name, value in weights.items():
+            if name not in layers:
+                raise ValueError(unknown("layer", name, layers))
+            where, shape = layers[name]
+            array = np.asarray(value, np.float32)
+            if array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite, got NaN or infinity")
+            theta[where] = array.ravel()
+        self.theta = theta
+
+    def logits(self, obs: Any) -> NDArray[np.float32]:
+        """Outputs for a batch: (N,) integers where observations are one-hot, else (N, ...).
+
+        Returns (N, actions) float32. Observations pass the frozen filter, if there is one.
+        """
+        if self.one_hot:
+            index = np.asarray(obs)
+            if index.ndim != 1 or not np.can_cast(index.dtype, np.int64):
+                raise ValueError(
+                    f"obs must be (N,) integers, got {index.dtype} of shape {index.shape}"
+                )
+            return self.kernel.eval(self.theta, index=np.ascontiguousarray(index, np.int64))
+        x = np.asarray(obs, np.float64)
+        if x.ndim < 2 or x[0:1].size != (self.kernel.widths[0] if len(x) else 0):
+            raise ValueError(
+                f"obs must be (N, ...) with {self.kernel.widths[0]} elements each, got {x.shape}"
+            )
+        x = x.reshape(len(x), -1)
+        if self.stats is not None:
+            mean, scale = stats_freeze(self.stats)
+            x = (x - mean) * scale
+        return self.kernel.eval(self.theta, x=np.ascontiguousarray(x, np.float32))
+
+    def compute_actions(self, obs: Any) -> NDArray[np.int64]:
+        """Greedy actions for a batch of observations; (N,) int64."""
+        logits = self.logits(obs)
+        return np.array([_policy.argmax(row) for row in logits], np.int64)
+
+    def compute_single_action(self, obs: Any) -> int:
+        """Greedy action for one observation."""
+        return int(self.compute_actions(np.asarray(obs)[None])[0])
+
+    def summary(self) -> str:
+        """Table of the layers: name, shape, parameters."""
+        rows = [(name, str(shape), str(int(np.prod(shape)))) for name, (_, shape) in
+                self.layers.items()]  # fmt: skip
+        rows = [("layer", "shape", "parameters"), *rows, ("total", "", str(self.num_params))]
+        sizes = [max(len(row[i]) for row in rows) for i in range(3)]
+        return "\n".join(
+            f"{a:<{sizes[0]}}  {b:<{sizes[1]}}  {c:>{sizes[2]}}".rstrip() for a, b, c in rows
+        )
