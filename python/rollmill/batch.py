@@ -85,6 +85,10 @@ class Ledger:
         waiting = set(self._again)
         return [u for u in range(self._next) if u not in self._answers and u not in waiting]
 
+    def has(self, unit: int) -> bool:
+        """Whether the unit has arrived."""
+        return unit in self._answers
+
     def wanted(self) -> int:
         """How many units should be handed out now; at least 1 while none is on its way."""
         if self.complete:
@@ -146,9 +150,7 @@ class Ledger:
             self._steps_received += int(steps_by_unit[row])
             fresh += 1
         if fresh:
-            self.units_by_source[answer.source] = (
-                self.units_by_source.get(answer.source, 0) + fresh
-            )
+            self.units_by_source[answer.source] = self.units_by_source.get(answer.source, 0) + fresh
             self._again = [u for u in self._again if u not in self._answers]
             heapq.heapify(self._again)
         while self.length is None and self._prefix in self._answers:

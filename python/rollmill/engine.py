@@ -74,6 +74,23 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def map_columns(
+    pool: ThreadPoolExecutor,
+    threads: int,
+    work: Callable[[int, int], None],
+    columns: int,
+    tile: int,
+) -> None:
+    """Call work(begin, end) over [0, columns) in pieces that begin at multiples of tile."""
+    tiles = -(-columns // tile)
+    share = -(-tiles // threads) * tile
+    futures = [
+        pool.submit(work, begin, min(begin + share, columns)) for begin in range(0, columns, share)
+    ]
+    for future in futures:
+        future.result()
+
+
 class ThreadEngine:
     """Threads of this process over kernels that hold no interpreter lock.
 
@@ -165,14 +182,7 @@ class ThreadEngine:
 
     def map_columns(self, work: Callable[[int, int], None], columns: int, tile: int) -> None:
         """Call work(begin, end) over [0, columns) in pieces that begin at multiples of tile."""
-        tiles = -(-columns // tile)
-        share = -(-tiles // self.num_threads) * tile
-        futures = [
-            self._pool.submit(work, begin, min(begin + share, columns))
-            for begin in range(0, columns, share)
-        ]
-        for future in futures:
-            future.result()
+        map_columns(self._pool, self.num_threads, work, columns, tile)
 
     def facts(self) -> dict[str, Any]:
         """Nothing can go wrong between threads."""
