@@ -7,16 +7,12 @@ are first read.
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-try:
-    __version__ = version("rollmill")
-except PackageNotFoundError:  # run from a build directory that was not installed
-    __version__ = "0+unknown"
-
 if TYPE_CHECKING:
+    __version__: str
+
     from .algorithms import ES, Algorithm, ESConfig
     from .checkpoint import load_checkpoint
     from .policies import MLP
@@ -44,6 +40,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name], __name__), name)
@@ -51,6 +49,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("rollmill")
+    except PackageNotFoundError:  # run from a build directory that was not installed
+        return "0+unknown"
 
 
 def get_include() -> str:

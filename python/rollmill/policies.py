@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,11 +60,13 @@ class MLP:
     @property
     def layers(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
         """Where each named array lies in the parameter vector, and its shape."""
-        found, start = {}, 0
+        found: dict[str, tuple[slice, tuple[int, ...]]] = {}
+        start = 0
         widths = self.kernel.widths
-        for i, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
+        for i, (inputs, outputs) in enumerate(pairwise(widths)):
             name = "logits" if i == len(widths) - 2 else f"hidden_{i}"
-            for part, shape in (("kernel", (inputs, outputs)), ("bias", (outputs,))):
+            shapes: dict[str, tuple[int, ...]] = {"kernel": (inputs, outputs), "bias": (outputs,)}
+            for part, shape in shapes.items():
                 size = int(np.prod(shape))
                 found[f"{name}/{part}"] = (slice(start, start + size), shape)
                 start += size
@@ -115,6 +118,8 @@ class MLP:
             raise ValueError(
                 f"obs must be (N, ...) with {self.kernel.widths[0]} elements each, got {x.shape}"
             )
+        if not np.isfinite(x).all():
+            raise ValueError("obs must be finite, got NaN or infinity")
         x = x.reshape(len(x), -1)
         if self.stats is not None:
             mean, scale = stats_freeze(self.stats)

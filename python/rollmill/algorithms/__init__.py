@@ -1,7 +1,8 @@
 """Algorithms: configs and training loops."""
 
 from .algorithm import Algorithm
-from .es import ES, ESConfig
+from .es import ES
+from .es_config import ESConfig
 
 __all__ = ["ALGORITHMS", "ES", "Algorithm", "ESConfig"]
 

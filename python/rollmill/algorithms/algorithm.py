@@ -5,15 +5,21 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checkpoint import Checkpoint, as_checkpoint_path, load_checkpoint, save_checkpoint
-from ..names import unknown
-from ..policies import MLP
+from rollmill.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    as_checkpoint_path,
+    load_checkpoint,
+    save_checkpoint,
+)
+from rollmill.engine import Engine
+from rollmill.names import unknown
+from rollmill.policies import MLP
 
 #: Options that say where a run is computed: free to change when it goes on.
 PLACE = ("engine", "num_workers", "num_threads", "address", "slots_per_actor", "noise_storage")
@@ -24,8 +30,15 @@ class Algorithm(ABC):
 
     name: ClassVar[str]
     config: Any
+    seed: int
+    engine: Engine
     policy: MLP
     iteration: int
+    best_iteration: int
+    timesteps_total: int
+    episodes_total: int
+    time_total_s: float
+    reproducible: bool
 
     @abstractmethod
     def train(self) -> dict[str, Any]:
@@ -34,6 +47,10 @@ class Algorithm(ABC):
     @abstractmethod
     def evaluate(self, episodes: int = 100) -> dict[str, Any]:
         """Evaluate the policy, without noise, on a fixed set of seeds."""
+
+    @abstractmethod
+    def evaluate_best(self, episodes: int = 100) -> dict[str, Any]:
+        """Evaluate the best policy so far as `evaluate` does."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -47,7 +64,12 @@ class Algorithm(ABC):
         """
 
     @abstractmethod
-    def _load(self, checkpoint: Checkpoint) -> None: ...
+    def restore(self, counters: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go back, or on, to what `state` returned."""
+
+    @abstractmethod
+    def result_names(self) -> list[str]:
+        """Return the names of the numbers in a result."""
 
     def save(self, path: Any = None) -> Checkpoint:
         """Write a checkpoint.
@@ -67,11 +89,11 @@ class Algorithm(ABC):
         rollmill.results.OutputError
             Where it cannot be written.
         """
-        from ..checkpoint import checkpoint_name
-        from ..run import default_output
+        from rollmill.checkpoint import checkpoint_name
+        from rollmill.run import default_output, run_name
 
         if path is None:
-            folder = f"{self.name}_{Path(str(self.config.env)).name}".replace(":", "_")
+            folder = run_name(self.name, self.config.env)
             path = default_output() / folder / checkpoint_name(self.iteration)
         counters, arrays = self.state()
         return save_checkpoint(
@@ -84,7 +106,8 @@ class Algorithm(ABC):
 
         Parameters
         ----------
-        checkpoint : str, os.PathLike or what `save` returned
+        checkpoint : str, os.PathLike or Checkpoint
+            Its directory, or what `save` returned.
         **place
             Options that say where the run is computed (engine, num_workers, num_threads, address,
             slots_per_actor, noise_storage). They change no result.
@@ -99,19 +122,35 @@ class Algorithm(ABC):
         found = load_checkpoint(
             as_checkpoint_path(checkpoint), kind=None if cls is Algorithm else cls.name
         )
+        if found.kind not in ALGORITHMS:
+            raise CheckpointError(
+                f"checkpoint {found.path}: {unknown('algorithm', found.kind, ALGORITHMS)}"
+            )
         for name in place:
             if name not in PLACE:
                 raise ValueError(unknown("option", name, PLACE))
         config = ALGORITHMS[found.kind](preset="none").update_from_dict(
             {**{k: v for k, v in found.config.items() if k not in PLACE}, **place}
         )
-        algorithm = config.build()
+        algorithm: Any = config.build()
         try:
             algorithm._load(found)
         except BaseException:
             algorithm.stop()
             raise
         return algorithm
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        counters, arrays = self.state()
+        missing = counters.keys() - checkpoint.counters.keys()
+        if missing:
+            names = ", ".join(sorted(missing))
+            raise CheckpointError(f"checkpoint {checkpoint.path} lacks {names}")
+        wanted = {
+            name: checkpoint.array(name, dtype=array.dtype, shape=array.shape)
+            for name, array in arrays.items()
+        }
+        self.restore(checkpoint.counters, wanted)
 
     @property
     def parameters_sha256(self) -> str:

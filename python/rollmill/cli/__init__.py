@@ -1,4 +1,4 @@
-"""The command line: `rollmill train | evaluate | info | bench | list`."""
+"""The command line: `rollmill train | evaluate | bench | info`."""
 
 from .main import main
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .main import UsageError
+from .main import FAILURE, UsageError, restored
 
 
 def add_parser(commands: Any) -> None:
@@ -26,13 +26,14 @@ def add_parser(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Run the sub-command."""
-    from ..algorithms import Algorithm
-    from ..results import json_dumps
+    from rollmill.results import json_dumps
 
-    if args.episodes < 1:
-        raise UsageError(f"--episodes must be at least 1, got {args.episodes}")
-    place = {} if args.num_threads is None else {"num_threads": args.num_threads}
-    with Algorithm.from_checkpoint(args.checkpoint, engine="threads", **place) as algorithm:
+    if not 1 <= args.episodes <= 2**31:
+        raise UsageError(f"--episodes must be in [1, 2**31], got {args.episodes}")
+    place: dict[str, Any] = {"engine": "threads", "noise_storage": "generated"}
+    if args.num_threads is not None:
+        place["num_threads"] = args.num_threads
+    with restored(args.checkpoint, **place) as algorithm:
         figures = (algorithm.evaluate if args.last else algorithm.evaluate_best)(args.episodes)
         summary = {
             "algorithm": algorithm.name,
@@ -52,17 +53,20 @@ def command(args: argparse.Namespace) -> int:
             "checkpoint": args.checkpoint,
             "parameters_sha256": algorithm.parameters_sha256,
         }
+    failed = figures["reward_mean"] is None
     if args.json:
         print(json_dumps(summary))
-        return 0
+        return FAILURE if failed else 0
     which = "last" if args.last else "best"
     print(f"{summary['algorithm']} on {summary['env']}, {which} policy "
           f"(iteration {summary['iterations']}), {figures['episodes']} episodes")  # fmt: skip
-    if figures["reward_mean"] is None:
+    if failed:
         print("no episode could be run: the environment failed or its returns are not finite")
-        return 1
+        return FAILURE
+    sem = figures["reward_sem"]
+    sem = "" if sem is None else f"  standard error {sem:.3g}"
     print(f"reward  mean {figures['reward_mean']:.6g}  min {figures['reward_min']:.6g}  "
-          f"max {figures['reward_max']:.6g}  standard error {figures['reward_sem']:.3g}")  # fmt: skip
+          f"max {figures['reward_max']:.6g}" + sem)  # fmt: skip
     print(f"length  mean {figures['len_mean']:.6g}  min {figures['len_min']}  "
           f"max {figures['len_max']}")  # fmt: skip
     print(f"ended by the environment, not by a limit: {figures['terminated']}")

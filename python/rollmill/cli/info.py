@@ -23,7 +23,7 @@ def add_parser(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Run the sub-command."""
-    from ..results import json_dumps
+    from rollmill.results import json_dumps
 
     facts = collect()
     if args.json:
@@ -37,12 +37,12 @@ def command(args: argparse.Namespace) -> int:
 
 def collect() -> dict[str, Any]:
     """Return the facts by name."""
-    from .. import _blas, _isa
-    from ..engine import default_threads
+    from rollmill import __version__, _blas, _isa
+    from rollmill.engine import default_threads
 
     assert _blas  # loads SciPy's BLAS, which threadpoolctl then finds
     return {
-        "rollmill": _version("rollmill"),
+        "rollmill": __version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "platform": platform.platform(),
         "processor": _processor(),
@@ -82,9 +82,11 @@ def _blas_name() -> str:
     """Name what SciPy's function pointers lead to."""
     import threadpoolctl
 
+    libraries = [lib for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
+    # A wheel brings its own into its own directory; else SciPy and NumPy share the system's.
+    own = [lib for lib in libraries if "scipy.libs" in lib["filepath"]]
     found = [
         f"{lib['internal_api']} {lib['version']} ({lib.get('architecture', 'unknown')})"
-        for lib in threadpoolctl.threadpool_info()
-        if lib["user_api"] == "blas" and "scipy" in lib["filepath"]
+        for lib in own or libraries
     ]
-    return ", ".join(found) or "of SciPy, of a kind that threadpoolctl does not know"
+    return ", ".join(found) or "of a kind that threadpoolctl does not know"

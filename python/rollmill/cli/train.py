@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .main import INTERRUPTED, TERMINATED, UsageError
+from .main import INTERRUPTED, TERMINATED, UsageError, restored, say
 
 DESCRIPTION = """\
 Train a policy. With no further argument: evolve the 5x5 maze's policy until it walks the shortest
@@ -59,7 +59,7 @@ def add_parser(commands: Any) -> None:
     p.add_argument("-o", "--output", "--local-dir", metavar="DIR",
                    help="where runs go (default: ~/rollmill_results)")  # fmt: skip
     p.add_argument("-n", "--name", "--experiment-name", metavar="NAME",
-                   help="directory of this run in it (default: from algorithm and environment)")  # fmt: skip
+                   help="directory of this run there (default: ES_ENV)")  # fmt: skip
     p.add_argument("--checkpoint-freq", type=int, default=0, metavar="N",
                    help="iterations between checkpoints; 0 (default): one at the end")  # fmt: skip
     p.add_argument("--resume", "--restore", nargs="?", const=True, metavar="CHECKPOINT",
@@ -71,24 +71,22 @@ def add_parser(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Run the sub-command."""
-    from ..results import json_dumps
-    from ..run import run, sigterm_interrupts
+    from rollmill.results import json_dumps
+    from rollmill.run import interruptions, run
 
     if args.checkpoint_freq < 0:
         raise UsageError(f"--checkpoint-freq must be at least 0, got {args.checkpoint_freq}")
-    algorithm, directory, stop = _resume(args) if args.resume else _new(args)
-    with algorithm, sigterm_interrupts():
+    algorithm, directory, stop = _new(args) if args.resume is None else _resume(args)
+    with algorithm, interruptions():
         if not stop and not args.quiet:
-            print("rollmill: no stop criterion: Ctrl-C ends the run with a checkpoint",
-                  file=sys.stderr)  # fmt: skip
-        with _progress(args, stop) as show:
-            outcome = run(
-                algorithm,
-                directory,
-                stop,
-                checkpoint_freq=args.checkpoint_freq,
-                on_result=show,
-            )
+            say("no stop criterion: Ctrl-C ends the run with a checkpoint")
+        outcome = run(
+            algorithm,
+            directory,
+            stop,
+            checkpoint_freq=args.checkpoint_freq,
+            progress=_progress(args, stop),
+        )
         interrupted = outcome.stopped_by in ("interrupted", "terminated")
         summary = _summary(algorithm, outcome, report=not interrupted)
         print(json_dumps(summary) if args.json else _text(algorithm, outcome, summary))
@@ -98,74 +96,99 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _new(args: argparse.Namespace) -> tuple[Any, str, Any]:
-    from ..algorithms import ALGORITHMS
-    from ..names import unknown
-    from ..presets import find_preset
-    from ..run import default_output, new_run_directory, run_name
-    from ..stopping import StopCriteria, parse_stop
+    from rollmill.algorithms import ALGORITHMS
+    from rollmill.names import unknown
+    from rollmill.run import run_name
 
-    name = args.algorithm or "ES"
+    given = "ES" if args.algorithm is None else args.algorithm
     by_name = {known.upper(): known for known in ALGORITHMS}
-    if name.upper() not in by_name:
-        raise UsageError(unknown("algorithm", name, ALGORITHMS))
-    name = by_name[name.upper()]
+    if given.upper() not in by_name:
+        raise UsageError(unknown("algorithm", given, ALGORITHMS))
+    name = by_name[given.upper()]
     try:
-        stop = parse_stop(args.stop) if args.stop is not None else None
-        config = ALGORITHMS[name]().update_from_dict({"env": args.env} if args.env else {})
-        config.update_from_dict(_json_object(args.config))
+        config = ALGORITHMS[name]().update_from_dict(_json_object(args.config))
         config.update_from_dict(_flags(args))
-        if args.preset is not None:
-            config.set("preset", args.preset)
-        if stop is None:
-            tuned = find_preset(name, config.env).stop if config.preset == "auto" else {}
-            stop = StopCriteria(tuned)
-        run_directory_name = args.name or run_name(name, config.env)
         algorithm = config.build()
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error
     try:
-        output = args.output or default_output()
-        return algorithm, new_run_directory(output, run_directory_name), stop
+        stop = _stop(args, algorithm)
+        return algorithm, _directory(args, run_name(name, algorithm.config.env)), stop
     except BaseException:
         algorithm.stop()
         raise
 
 
 def _resume(args: argparse.Namespace) -> tuple[Any, str, Any]:
-    from ..algorithms import Algorithm
-    from ..checkpoint import find_resume
-    from ..presets import find_preset
-    from ..run import default_output
-    from ..stopping import StopCriteria, parse_stop
+    from rollmill.checkpoint import as_checkpoint_path, find_resume
+    from rollmill.results import RESULT_FILE
+    from rollmill.run import default_output, run_name
 
-    fixed = {"--run": args.algorithm, "--env": args.env, "--config": args.config, "--seed": args.seed,
-             "--preset": args.preset}  # fmt: skip
-    given = [flag for flag, value in fixed.items() if value is not None]
-    if given:
-        raise UsageError(f"--resume goes on with the checkpoint's own options, got {given[0]} too")
+    for name in ("algorithm", "env", "config", "seed", "preset"):
+        if getattr(args, name) is not None:
+            flag = "run" if name == "algorithm" else name
+            raise UsageError(
+                f"--resume goes on with the checkpoint's own options, got --{flag} too"
+            )
     path = args.resume
     if path is True:
-        path = find_resume(str(args.output or default_output()), args.name)
+        path = find_resume(default_output() if args.output is None else args.output, args.name)
+    algorithm = restored(path, **_flags(args))
     try:
-        stop = parse_stop(args.stop) if args.stop is not None else None
+        stop = _stop(args, algorithm)
+        run = Path(as_checkpoint_path(path)).absolute().parent
+        if args.resume is True or (args.name is None and (run / RESULT_FILE).is_file()):
+            return algorithm, str(run), stop
+        # A checkpoint that lies elsewhere than in a run's directory, or is to go on elsewhere.
+        return algorithm, _directory(args, run_name(algorithm.name, algorithm.config.env)), stop
+    except BaseException:
+        algorithm.stop()
+        raise
+
+
+def _stop(args: argparse.Namespace, algorithm: Any) -> Any:
+    """Return the criteria, checked against the names that results have."""
+    from rollmill.names import unknown
+    from rollmill.presets import find_preset
+    from rollmill.stopping import StopCriteria, parse_stop
+
+    if args.stop is None:
+        config = algorithm.config
+        tuned = find_preset(algorithm.name, config.env).stop if config.preset == "auto" else {}
+        return StopCriteria(tuned)
+    try:
+        stop = parse_stop(args.stop)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    algorithm = Algorithm.from_checkpoint(path, **_flags(args))
-    if stop is None:
-        stop = StopCriteria(find_preset(algorithm.name, algorithm.config.env).stop)
-    return algorithm, str(Path(path).absolute().parent), stop
+    names = algorithm.result_names()
+    for name in stop.criteria:
+        if name not in names:
+            raise UsageError(unknown("stop criterion", name, names))
+    return stop
+
+
+def _directory(args: argparse.Namespace, name: str) -> str:
+    """Make the directory of a new run."""
+    from rollmill.run import default_output, new_run_directory
+
+    if args.output == "":
+        raise UsageError("--output must be a directory, got an empty name")
+    try:
+        return new_run_directory(
+            default_output() if args.output is None else args.output,
+            name if args.name is None else args.name,
+        )
+    except ValueError as error:
+        raise UsageError(f"--{error}") from error
 
 
 def _flags(args: argparse.Namespace) -> dict[str, Any]:
-    names = ("num_workers", "num_threads", "address")
-    options = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    if args.seed is not None:
-        options["seed"] = args.seed
-    return options
+    names = ("env", "seed", "preset", "num_workers", "num_threads", "address")
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
 def _json_object(text: str | None) -> dict[str, Any]:
-    from ..results import json_loads
+    from rollmill.results import json_loads
 
     if text is None:
         return {}
@@ -264,9 +287,9 @@ def _text(algorithm: Any, outcome: Any, summary: dict[str, Any]) -> str:
         lines.append(f"ended: {outcome.stopped_by}")
     if s["evaluation_episodes"] and s["episode_reward_mean"] is not None:
         lines.append(
-            f"best policy (iteration {s['best_iteration']}): reward {s['episode_reward_mean']:.4g}, "
-            f"length {s['episode_len_mean']:.4g}, over {s['evaluation_episodes']} episodes of "
-            "seeds not trained on"
+            f"best policy (iteration {s['best_iteration']}): "
+            f"reward {s['episode_reward_mean']:.4g}, length {s['episode_len_mean']:.4g}, "
+            f"over {s['evaluation_episodes']} episodes of seeds not trained on"
         )
     if s["pairs_dropped"]:
         lines.append(f"{s['pairs_dropped']} pairs were dropped")
@@ -290,12 +313,12 @@ def _text(algorithm: Any, outcome: Any, summary: dict[str, Any]) -> str:
 
 def _picture(algorithm: Any) -> str:
     """Draw the best policy's way, where the environment is a maze."""
-    from ..envs.registration import MAZE_ID
+    from rollmill.envs.registration import MAZE_ID
 
     spec = algorithm.spec.env
     if spec.id != MAZE_ID or spec.kwargs.get("rows", 5) * spec.kwargs.get("columns", 5) > 1000:
         return ""
-    from ..envs.drawing import draw_path
+    from rollmill.envs.drawing import draw_path
 
     picture, steps, arrived = draw_path(algorithm.best_policy(), **spec.kwargs)
     return f"{picture}\n{'arrives after' if arrived else 'not there after'} {steps} steps"

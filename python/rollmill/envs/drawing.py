@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .maze import Maze
+from rollmill.envs.maze import Maze
 
 if TYPE_CHECKING:
-    from ..policies import MLP
+    from rollmill.policies import MLP
 
 _ARROWS = "v<^>"
 
@@ -18,6 +18,7 @@ def draw_path(policy: MLP, **kwargs: Any) -> tuple[str, int, bool]:
     Parameters
     ----------
     policy : MLP
+        Its observations are the maze's cells.
     **kwargs
         Of `rollmill.envs.Maze`.
 

@@ -1,0 +1,155 @@
+"""Whole training runs: threads and Ray, any number of workers, killed ones included, one result.
+
+The environment is stochastic in its resets and its dynamics, its observations are filtered, the
+batch is bound by steps so that its pairs vary, and one pair of each iteration returns NaN.
+"""
+
+import os
+import signal
+import warnings
+
+import pytest
+from rollmill import Algorithm, ESConfig
+from rollmill.batch import Ledger
+
+ITERATIONS = 5
+
+
+def config(library, symbol="drift_nan", **options):
+    common = {
+        "seed": 3,
+        "episodes_per_batch": 24,
+        "train_batch_size": 1500,
+        "unit_pairs": 2,
+        "fcnet_hiddens": (16, 8),
+        "noise_stdev": 0.3,
+        "noise_size": 1 << 16,
+        "stepsize": 0.05,
+        "eval_prob": 0.1,
+        "slots_per_actor": 1,
+    }
+    return ESConfig().environment(f"{library}:{symbol}").training(**{**common, **options})
+
+
+def train(algo, iterations=ITERATIONS):
+    """Train; returns what the contract promises, iteration by iteration."""
+    told = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # dropped pairs, and a batch that threads do faster
+        for _ in range(iterations):
+            result = algo.train()
+            told.append(
+                (
+                    algo.parameters_sha256,
+                    result["episodes_this_iter"],
+                    result["timesteps_total"],
+                    result["pairs_dropped"],
+                    result["episode_reward_mean"],
+                    algo.stats.tobytes(),
+                )
+            )
+    return told
+
+
+def run(made, iterations=ITERATIONS):
+    with made.build() as algo:
+        return train(algo, iterations)
+
+
+@pytest.fixture(scope="module")
+def in_one_thread(drift):
+    return run(config(drift, num_threads=1))
+
+
+@pytest.fixture
+def ledgers(monkeypatch):
+    """Every ledger that an ES run makes from here on."""
+    made = []
+
+    class Kept(Ledger):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            made.append(self)
+
+    monkeypatch.setattr("rollmill.algorithms.es.Ledger", Kept)
+    return made
+
+
+def test_the_run_that_all_are_compared_with_is_not_trivial(in_one_thread, drift):
+    hashes = [told[0] for told in in_one_thread]
+    assert len(set(hashes)) == ITERATIONS
+    assert len({told[1] for told in in_one_thread}) > 1
+    assert [told[3] for told in in_one_thread] == [1, 2, 3, 4, 5]
+    assert in_one_thread != run(config(drift, num_threads=1, seed=4))
+
+
+def test_two_threads_give_the_same_bits(in_one_thread, drift):
+    assert run(config(drift, num_threads=2)) == in_one_thread
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_ray_gives_the_same_bits(in_one_thread, drift, ray4, ledgers, workers):
+    with config(drift, num_workers=workers).build() as algo:
+        assert algo.engine.name == "ray"
+        assert train(algo) == in_one_thread
+        assert algo.reproducible
+    sources = set().union(*(ledger.units_by_source for ledger in ledgers))
+    assert len(sources) >= workers  # that many processes delivered units
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_killed_worker_changes_no_bit(drift, ray4, ledgers, workers):
+    """In the middle of an iteration, with its units in flight."""
+    want = run(config(drift, "drift_slow", num_threads=2, train_batch_size=0), 3)
+    killed, lost = [], []
+
+    with config(drift, "drift_slow", num_workers=workers, train_batch_size=0).build() as algo:
+        fleet = algo.engine.fleet
+        take = Ledger.add
+
+        def add(ledger, answer):
+            fresh = take(ledger, answer)
+            busy = [
+                (actor, unit)
+                for actor in fleet.actors
+                for call in actor.calls.values()
+                if call.job is not None
+                for unit in call.items
+                if not ledger.has(unit)
+            ]
+            if ledger.iteration == 1 and busy and not killed:
+                actor = busy[-1][0]
+                killed.append(actor.description.pid)
+                lost.extend(unit for owner, unit in busy if owner is actor)
+                os.kill(killed[0], signal.SIGKILL)
+            return fresh
+
+        for ledger_class in {type(ledger) for ledger in ledgers} | {Ledger}:
+            ledger_class.add = add
+        try:
+            got = train(algo, 3)
+        finally:
+            Ledger.add = take
+        facts = algo.engine.facts()
+        assert algo.reproducible
+    assert got == want
+    assert lost, "units were in flight when their process died"
+    assert ledgers[-2].reissued >= len(lost)
+    assert facts["deaths"] == 1
+    assert facts["dropped"] == []
+    sources = set().union(*(ledger.units_by_source for ledger in ledgers))
+    assert len(sources) >= workers
+
+
+def test_a_run_goes_on_with_another_engine(in_one_thread, drift, ray4, tmp_path):
+    with config(drift, num_threads=2).build() as algo:
+        first = train(algo, 2)
+        checkpoint = algo.save(tmp_path / "checkpoint")
+    place = {"num_workers": 2, "slots_per_actor": 1}
+    with Algorithm.from_checkpoint(checkpoint, **place) as algo:
+        assert algo.engine.name == "ray"
+        second = train(algo, 2)
+        checkpoint = algo.save(tmp_path / "checkpoint")
+    with Algorithm.from_checkpoint(checkpoint, num_threads=1) as algo:
+        assert algo.engine.name == "threads"
+        assert first + second + train(algo, 1) == in_one_thread
