@@ -1,7 +1,7 @@
 """rollmill: a rollout engine. Evolution strategies in C kernels, in threads or on Ray.
 
-`import rollmill` loads neither Ray nor Gymnasium; the names below load what they need when they
-are first read.
+`import rollmill` registers the environments with Gymnasium, as importing a package of environments
+does, and loads neither Ray nor SciPy; the names below load what they need when they are first read.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from . import envs
 
 if TYPE_CHECKING:
     __version__: str
@@ -24,6 +26,7 @@ __all__ = [
     "Algorithm",
     "ESConfig",
     "__version__",
+    "envs",
     "get_include",
     "load_checkpoint",
     "pretty_print",

@@ -109,6 +109,7 @@ class ThreadEngine:
     def __init__(self, spec: RolloutSpec, num_threads: int | None = None, table: bool = False):
         self.num_threads = default_threads() if num_threads is None else num_threads
         self.kernel_seconds = 0.0
+        self._closed = False
         self._unit_seconds: float | None = None
         self._stop = np.zeros(1, np.int32)
         self._pool = ThreadPoolExecutor(self.num_threads, thread_name_prefix="rollmill")
@@ -138,7 +139,7 @@ class ThreadEngine:
                     claim = ledger.claim(self._call_units(wanted, idle))
                     if claim is None:
                         break
-                    pending.add(self._pool.submit(self._units, task, *claim))
+                    pending.add(self._submit(self._units, task, *claim))
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for future in done:
                     answer = future.result()
@@ -147,6 +148,11 @@ class ThreadEngine:
             self._stop[0] = 1  # what is still running is not needed
             wait(pending)
             self.kernel_seconds += time.perf_counter() - start
+
+    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        if self._closed:
+            raise RuntimeError("the algorithm was stopped: build it again, or go on from a checkpoint")
+        return self._pool.submit(work, *arguments)
 
     def _units(self, task: Task, first: int, count: int) -> Answer:
         start = time.perf_counter()
@@ -167,7 +173,7 @@ class ThreadEngine:
         self._stop[0] = 0
         share = -(-episodes // self.num_threads)
         futures = [
-            self._pool.submit(
+            self._submit(
                 self.rollouts.episodes, task, kind, first, min(share, episodes - first), self._stop
             )
             for first in range(0, episodes, share)
@@ -190,5 +196,6 @@ class ThreadEngine:
 
     def close(self) -> None:
         """End the threads."""
+        self._closed = True
         self._stop[0] = 1
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,11 @@ class MLP:
     def num_params(self) -> int:
         """Length of the parameter vector."""
         return self.kernel.num_params
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the parameter vector as little-endian float32."""
+        return hashlib.sha256(self.theta.astype("<f4").tobytes()).hexdigest()
 
     @property
     def layers(self) -> dict[str, tuple[slice, tuple[int, ...]]]:

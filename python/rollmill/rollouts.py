@@ -1,8 +1,8 @@
 """Work units: what a worker computes, wherever it runs.
 
-`Rollouts` is built from a picklable `RolloutSpec` on every thread's process or Ray actor and answers
-calls that carry consecutive units. An answer is a pure function of the spec, the task and the unit
-numbers, so it does not matter who gives it, or how often.
+`Rollouts` is built from a picklable `RolloutSpec` in the process of the threads or in a Ray actor,
+and answers calls that carry consecutive units. An answer is a pure function of the spec, the task
+and the unit numbers, so it does not matter who gives it, or how often.
 """
 
 from __future__ import annotations

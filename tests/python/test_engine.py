@@ -150,3 +150,11 @@ def test_what_an_engine_says_of_itself(algo):
     algo.train()
     assert algo.engine.name == "threads"
     assert algo.engine.num_workers == 0
+
+
+def test_training_after_the_end_is_refused(drift_library):
+    algo = drift_config(drift_library).build()
+    algo.stop()
+    algo.stop()
+    with pytest.raises(RuntimeError, match="the algorithm was stopped"):
+        algo.train()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -155,7 +154,7 @@ class Algorithm(ABC):
     @property
     def parameters_sha256(self) -> str:
         """SHA-256 of the parameter vector as little-endian float32."""
-        return hashlib.sha256(self.policy.theta.astype("<f4").tobytes()).hexdigest()
+        return self.policy.sha256
 
     def get_policy(self) -> MLP:
         """Return the policy."""

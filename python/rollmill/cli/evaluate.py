@@ -35,6 +35,7 @@ def command(args: argparse.Namespace) -> int:
         place["num_threads"] = args.num_threads
     with restored(args.checkpoint, **place) as algorithm:
         figures = (algorithm.evaluate if args.last else algorithm.evaluate_best)(args.episodes)
+        policy = algorithm.policy if args.last else algorithm.best_policy()
         summary = {
             "algorithm": algorithm.name,
             "env": algorithm.config.env,
@@ -51,7 +52,7 @@ def command(args: argparse.Namespace) -> int:
             "steps_per_second": algorithm.timesteps_total / max(algorithm.time_total_s, 1e-9),
             "reproducible": algorithm.reproducible,
             "checkpoint": args.checkpoint,
-            "parameters_sha256": algorithm.parameters_sha256,
+            "parameters_sha256": policy.sha256,
         }
     failed = figures["reward_mean"] is None
     if args.json:
