@@ -1,5 +1,5 @@
-from types import CapsuleType
 from typing import Any, NamedTuple
+from typing import Any as CapsuleType  # types.CapsuleType is newer than Python 3.11
 
 import numpy as np
 from numpy.typing import NDArray

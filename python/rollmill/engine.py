@@ -151,7 +151,9 @@ class ThreadEngine:
 
     def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         if self._closed:
-            raise RuntimeError("the algorithm was stopped: build it again, or go on from a checkpoint")
+            raise RuntimeError(
+                "the algorithm was stopped: build it again, or go on from a checkpoint"
+            )
         return self._pool.submit(work, *arguments)
 
     def _units(self, task: Task, first: int, count: int) -> Answer:

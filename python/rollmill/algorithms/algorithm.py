@@ -52,6 +52,10 @@ class Algorithm(ABC):
         """Evaluate the best policy so far as `evaluate` does."""
 
     @abstractmethod
+    def best_policy(self) -> MLP:
+        """Return the policy whose evaluation was the best so far."""
+
+    @abstractmethod
     def stop(self) -> None:
         """End threads and actors. May be called twice."""
 

@@ -139,7 +139,7 @@ class Stream:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     out, err = Stream(sys.stdout, "surrogateescape"), Stream(sys.stderr, "backslashreplace")
-    redirected: Any = (contextlib.redirect_stdout(out), contextlib.redirect_stderr(err))  # type: ignore[type-var]
+    redirected: Any = (contextlib.redirect_stdout(out), contextlib.redirect_stderr(err))
     with redirected[0], redirected[1], warnings.catch_warnings():
         warnings.showwarning = _show_warning
         code = _run(arguments)
