@@ -18,10 +18,8 @@ static int runs(rml_isa isa) {
 }
 
 rml_isa rml_isa_resolve(rml_isa isa) {
-  if (isa == RML_ISA_AUTO) isa = RML_ISA_V4;
-  if (isa >= RML_ISA_V4 && runs(RML_ISA_V4)) return RML_ISA_V4;
-  if (isa >= RML_ISA_V3 && runs(RML_ISA_V3)) return RML_ISA_V3;
-  return RML_ISA_BASE;
+  if (isa == RML_ISA_AUTO) isa = runs(RML_ISA_V4) ? RML_ISA_V4 : RML_ISA_V3;
+  return runs(isa) ? isa : RML_ISA_BASE;
 }
 
 const rml_kernels *rml_kernels_get(rml_isa isa) {

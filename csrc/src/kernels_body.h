@@ -133,7 +133,8 @@ static void normal_groups(float *out, size_t groups, uint64_t key, uint32_t item
   }
 }
 
-/* tanh as a minimax rational of degree 4/4 in x^2 on [0, 9.02], beyond which float32 tanh is 1. */
+/* tanh as a minimax rational of degree 4/4 in x^2 on [0, 9.02], beyond which float32 tanh is 1. The
+ * rational is within 4e-8; its roundings make that 4e-7, so that 1 may come out as 1 + 2^-22. */
 static void tanh_each(float *y_n, const float *x_n, size_t n) {
   for (size_t i = 0; i < n; i++) {
     float x = x_n[i];
@@ -203,7 +204,8 @@ static inline __attribute__((always_inline)) void dense_tile(float *out, const f
 
 /* The last `columns` < LANES columns of two members at once: their chains of dependent additions
  * run side by side. A vector that begins in one row runs on into the next; its upper elements are
- * computed and thrown away. The last rows, where that would leave the weights, go through a copy. */
+ * computed and thrown away. The last rows, where that would leave the weights, go through a copy.
+ */
 static void dense_tail(float *const out_2[2], const float *const x_2[2],
                        const float *const w_2[2], const float *const b_2[2], size_t o, size_t a,
                        size_t j) {

@@ -6,7 +6,7 @@
 
 rml_status rml_normal_fill(float *normal_k, size_t k, uint64_t key, rml_stream stream,
                            uint32_t item, uint32_t iteration, uint64_t start, rml_isa isa) {
-  const uint64_t limit = (uint64_t)1 << 60; /* 2^56 blocks */
+  const uint64_t limit = (uint64_t)1 << 58; /* 2^56 blocks of four */
   if ((uint32_t)stream > 255 || start > limit || k > limit - start) return RML_EINVAL;
   const rml_kernels *kernels = rml_kernels_get(isa);
   float group[RML_GROUP];

@@ -132,7 +132,14 @@ static void write_action(void *action, int32_t dtype, uint32_t value) {
   }
 }
 
-/* Observation m in the buffer, as the policy takes it. EENV for an index out of its space. */
+static int all_finite(const double *x, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (!isfinite(x[i])) return 0;
+  return 1;
+}
+
+/* Observation m in the buffer, as the policy takes it. EENV for an index out of its space,
+ * ENONFINITE for a NaN or an infinity. */
 static rml_status observe(worker *w, int m, int64_t *index, int gather) {
   const rml_rollout *r = w->rollout;
   const rml_space *space = &r->env->observation;
@@ -143,6 +150,7 @@ static rml_status observe(worker *w, int m, int64_t *index, int gather) {
   }
   size_t o = (size_t)space->n;
   for (size_t i = 0; i < o; i++) w->raw_o[i] = read_element(obs, space->dtype, i);
+  if (!all_finite(w->raw_o, o)) return RML_ENONFINITE;
   if (gather) rml_stats_push(w->stats_2[m], w->raw_o, o);
   if (r->mean_o)
     for (size_t i = 0; i < o; i++)
@@ -179,7 +187,7 @@ static void step(worker *w, outcome *result_2, int begin, int end) {
     uint32_t t = ++w->elapsed_2[m];
     if (t == r->env->max_episode_steps || t == r->max_episode_steps)
       w->flags_2[m] |= RML_TRUNCATED;
-    result->flags = w->flags_2[m];
+    result->flags = w->flags_2[m] & (RML_TERMINATED | RML_TRUNCATED);
   }
 }
 
@@ -232,12 +240,6 @@ static rml_status run(worker *w, outcome *result_2, const float *const theta_2[2
       result->status = RML_ENONFINITE;
   }
   return RML_OK;
-}
-
-static int all_finite(const double *x, size_t n) {
-  for (size_t i = 0; i < n; i++)
-    if (!isfinite(x[i])) return 0;
-  return 1;
 }
 
 /* One pair; its kept observations join `unit` (NULL: no filter), those of + before those of -. */

@@ -64,11 +64,32 @@ DEFINE_FIRST_BAD(uint8_t)
 DEFINE_FIRST_BAD(int32_t)
 DEFINE_FIRST_BAD(int64_t)
 
+/* The first environment with a NaN or an infinity among its `a` numbers; as above. x - x is 0
+ * for finite numbers alone. */
+#define DEFINE_FIRST_NOT_FINITE(type)                                                              \
+  static size_t first_not_finite_##type(const type *action_na, const uint8_t *skip_n, size_t n,    \
+                                        size_t a) {                                                \
+    unsigned bad = 0;                                                                              \
+    for (size_t k = 0; k < n * a; k++) bad |= (unsigned)!(action_na[k] - action_na[k] == 0);       \
+    for (size_t k = 0; bad && k < n * a; k++)                                                      \
+      if (!(action_na[k] - action_na[k] == 0) && !(skip_n && skip_n[k / a])) return k / a;         \
+    return n;                                                                                      \
+  }
+DEFINE_FIRST_NOT_FINITE(float)
+DEFINE_FIRST_NOT_FINITE(double)
+
 static size_t first_bad(const rml_vector *vector, const void *action_na) {
   const rml_space *space = &vector->env->action;
-  if (space->kind != RML_DISCRETE) return vector->n;
   const uint8_t *skip_n =
       vector->autoreset == RML_AUTORESET_NEXT_STEP ? vector->done_n : NULL;
+  if (space->kind == RML_BOX) {
+    const size_t a = (size_t)space->n;
+    switch (space->dtype) {
+      case RML_FLOAT32: return first_not_finite_float(action_na, skip_n, vector->n, a);
+      case RML_FLOAT64: return first_not_finite_double(action_na, skip_n, vector->n, a);
+      default: return vector->n;
+    }
+  }
   switch (space->dtype) {
     case RML_UINT8: return first_bad_uint8_t(action_na, skip_n, vector->n, space->n);
     case RML_INT32: return first_bad_int32_t(action_na, skip_n, vector->n, space->n);

@@ -3,53 +3,65 @@
 """Optimisers over a flat vector; each step minimises."""
 
 from libc.stdint cimport uint64_t
+from rollmill._arrays cimport check_apart, check_array
 from rollmill._status cimport check
 from rollmill.ckernels cimport rml_optim_adam, rml_optim_sgd, rml_status
 
 
-def adam_step(float[::1] theta not None, float[::1] m not None, float[::1] v not None,
-              const float[::1] gradient not None, uint64_t t, double stepsize, double beta1=0.9,
-              double beta2=0.999, double epsilon=1e-8):
+def adam_step(theta, m, v, gradient, t, double stepsize, double beta1=0.9, double beta2=0.999,
+              double epsilon=1e-8):
     """One step of Adam (Kingma and Ba, 2015), in place.
 
-    theta, m, v : (D,) float32, writable, not overlapping
-    gradient : (D,) float32, may be read-only
-    t : int >= 1, number of this step
+    theta, m, v : (D,) float32, C-contiguous, writable
+    gradient : (D,) float32, C-contiguous, may be read-only; no two of the four may overlap
+    t : int in [1, 2**64), number of this step
+    stepsize : float, finite, also as a float32
     beta1, beta2 : float in [0, 1)
-    epsilon : float > 0
-    Raises ValueError on a shape or number out of range.
+    epsilon : float > 0, finite and not 0 as a float32
+    Raises ValueError on an array or number that does not fit.
     """
+    check_array("theta", theta, "float32", ("D",), True)
     cdef size_t d = theta.shape[0]
+    check_array("m", m, "float32", (d,), True)
+    check_array("v", v, "float32", (d,), True)
+    check_array("gradient", gradient, "float32", (d,))
+    check_apart("theta, m, v and gradient", (theta, m, v, gradient))
+    if not 1 <= t < 2**64:
+        raise ValueError(f"t must be in [1, 2**64), got {t}")
+    cdef float[::1] theta_d = theta
+    cdef float[::1] m_d = m
+    cdef float[::1] v_d = v
+    cdef const float[::1] gradient_d = gradient
+    cdef uint64_t number = t
     cdef rml_status status
-    if not (m.shape[0] == v.shape[0] == gradient.shape[0] == theta.shape[0]):
-        raise ValueError(f"theta, m, v and gradient must have one shape, got ({theta.shape[0]},), "
-                         f"({m.shape[0]},), ({v.shape[0]},), ({gradient.shape[0]},)")
-    if t < 1:
-        raise ValueError(f"t must be at least 1, got {t}")
     if d == 0:
         return
     with nogil:
-        status = rml_optim_adam(&theta[0], &m[0], &v[0], &gradient[0], d, t, stepsize, beta1,
-                                beta2, epsilon)
+        status = rml_optim_adam(&theta_d[0], &m_d[0], &v_d[0], &gradient_d[0], d, number, stepsize,
+                                beta1, beta2, epsilon)
     check(status, f"stepsize {stepsize}, beta1 {beta1}, beta2 {beta2}, epsilon {epsilon}")
 
 
-def sgd_step(float[::1] theta not None, float[::1] v not None, const float[::1] gradient not None,
-             double stepsize, double momentum=0.0):
+def sgd_step(theta, v, gradient, double stepsize, double momentum=0.0):
     """One step of SGD, in place: v = momentum*v + (1 - momentum)*gradient; theta -= stepsize*v.
 
-    theta, v : (D,) float32, writable, not overlapping
-    gradient : (D,) float32, may be read-only
+    theta, v : (D,) float32, C-contiguous, writable
+    gradient : (D,) float32, C-contiguous, may be read-only; no two of the three may overlap
+    stepsize : float, finite, also as a float32
     momentum : float in [0, 1)
-    Raises ValueError on a shape or number out of range.
+    Raises ValueError on an array or number that does not fit.
     """
+    check_array("theta", theta, "float32", ("D",), True)
     cdef size_t d = theta.shape[0]
+    check_array("v", v, "float32", (d,), True)
+    check_array("gradient", gradient, "float32", (d,))
+    check_apart("theta, v and gradient", (theta, v, gradient))
+    cdef float[::1] theta_d = theta
+    cdef float[::1] v_d = v
+    cdef const float[::1] gradient_d = gradient
     cdef rml_status status
-    if not (v.shape[0] == gradient.shape[0] == theta.shape[0]):
-        raise ValueError(f"theta, v and gradient must have one shape, got ({theta.shape[0]},), "
-                         f"({v.shape[0]},), ({gradient.shape[0]},)")
     if d == 0:
         return
     with nogil:
-        status = rml_optim_sgd(&theta[0], &v[0], &gradient[0], d, stepsize, momentum)
+        status = rml_optim_sgd(&theta_d[0], &v_d[0], &gradient_d[0], d, stepsize, momentum)
     check(status, f"stepsize {stepsize}, momentum {momentum}")

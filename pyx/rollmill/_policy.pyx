@@ -2,9 +2,12 @@
 # cython: embedsignature=True, binding=True
 """Multilayer perceptrons over one flat float32 parameter vector."""
 
+from operator import index as as_index
+
 import numpy as np
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from rollmill._arrays cimport aligned_bytes, check_apart, check_array
 from rollmill._isa cimport isa_of
 from rollmill._status cimport check
 from rollmill.ckernels cimport (RML_POLICY_LAYERS, RML_POLICY_WIDTH, RML_RELU, RML_SAMPLE_MAX,
@@ -27,7 +30,7 @@ cdef class Network:
 
     def __cinit__(self, widths, activation="tanh"):
         cdef uint32_t width[9]
-        widths = [int(w) for w in widths]
+        widths = [as_index(w) for w in widths]
         if not 2 <= len(widths) <= RML_POLICY_LAYERS + 1:
             raise ValueError(f"widths must have 2 to {RML_POLICY_LAYERS + 1} numbers, "
                              f"got {len(widths)}")
@@ -75,27 +78,26 @@ cdef class Network:
         theta : (D,) float32, C-contiguous, may be read-only
         x : (N, inputs) float32, C-contiguous, may be read-only
         index : (N,) int64 in [0, inputs): one-hot rows, instead of x
-        out : (N, outputs) float32, writable; a new array if None
-        Returns out. Raises ValueError on shapes or indices out of range.
+        out : (N, outputs) float32, writable, apart from theta and x; a new array if None
+        Returns out. Raises ValueError on an array or index that does not fit.
         """
+        check_array("theta", theta, "float32", (self.c.d,))
         cdef const float[::1] theta_d = theta
         cdef const float[:, ::1] x_no
         cdef const int64_t[::1] index_n
         cdef const float *x_ptr = NULL
         cdef const int64_t *index_ptr = NULL
         cdef size_t n, i, o = self.c.width[0], a = self.c.width[self.c.layers]
-        if <size_t>theta_d.shape[0] != self.c.d:
-            raise ValueError(f"theta must have shape ({self.c.d},), got ({theta_d.shape[0]},)")
         if (x is None) == (index is None):
             raise ValueError("exactly one of x and index must be given")
         if x is not None:
+            check_array("x", x, "float32", ("N", o))
             x_no = x
             n = x_no.shape[0]
-            if <size_t>x_no.shape[1] != o:
-                raise ValueError(f"x must have shape (N, {o}), got ({n}, {x_no.shape[1]})")
             if n:
                 x_ptr = &x_no[0, 0]
         else:
+            check_array("index", index, "int64", ("N",))
             index_n = index
             n = index_n.shape[0]
             for i in range(n):
@@ -105,13 +107,14 @@ cdef class Network:
                 index_ptr = &index_n[0]
         if out is None:
             out = np.empty((n, a), np.float32)
+        check_array("out", out, "float32", (n, a), True)
+        check_apart("out and theta", (out, theta))
+        if x is not None:
+            check_apart("out and x", (out, x))
         cdef float[:, ::1] out_na = out
-        if <size_t>out_na.shape[0] != n or <size_t>out_na.shape[1] != a:
-            raise ValueError(f"out must have shape ({n}, {a}), got "
-                             f"({out_na.shape[0]}, {out_na.shape[1]})")
         if n == 0:
             return out
-        cdef float[::1] scratch = np.empty(rml_policy_scratch(&self.c) // 4 + 16, np.float32)
+        cdef char[::1] scratch = aligned_bytes(rml_policy_scratch(&self.c) + 64)
         cdef rml_isa set_ = isa_of(isa)
         cdef rml_status status
         with nogil:
@@ -121,38 +124,46 @@ cdef class Network:
         return out
 
 
-def argmax(const float[::1] logits not None):
+def argmax(logits):
     """Index of the first of the largest logits; a NaN is never chosen over a number.
 
-    logits : (A,) float32, A >= 1, may be read-only
+    logits : (A,) float32, A >= 1, C-contiguous, may be read-only
     """
-    if logits.shape[0] == 0:
+    check_array("logits", logits, "float32", ("A",))
+    cdef const float[::1] logit_a = logits
+    if logit_a.shape[0] == 0:
         raise ValueError("logits must not be empty")
-    return rml_policy_argmax(&logits[0], logits.shape[0])
+    return rml_policy_argmax(&logit_a[0], logit_a.shape[0])
 
 
-def sample(const float[::1] logits not None, float unit):
+def sample(logits, float unit):
     """An action of the softmax over logits, from a uniform draw.
 
-    logits : (A,) float32, 1 <= A <= 1024, may be read-only
-    unit : float in [0, 1)
+    logits : (A,) float32, 1 <= A <= 1024, C-contiguous, may be read-only
+    unit : float in [0, 1), taken as a float32
     """
-    if not 1 <= logits.shape[0] <= RML_SAMPLE_MAX:
+    check_array("logits", logits, "float32", ("A",))
+    cdef const float[::1] logit_a = logits
+    if not 1 <= logit_a.shape[0] <= RML_SAMPLE_MAX:
         raise ValueError(f"logits must have 1 to {RML_SAMPLE_MAX} elements, "
-                         f"got {logits.shape[0]}")
+                         f"got {logit_a.shape[0]}")
     if not 0 <= unit < 1:
         raise ValueError(f"unit must be in [0, 1), got {unit}")
-    return rml_policy_sample(&logits[0], logits.shape[0], unit)
+    return rml_policy_sample(&logit_a[0], logit_a.shape[0], unit)
 
 
-def tanh(const float[::1] x not None, isa=None):
-    """tanh of each element, as the networks use it; absolute error below 2e-7.
+def tanh(x, isa=None):
+    """tanh of each element, as the networks use it; absolute error below 4e-7.
 
     x : (N,) float32, C-contiguous, may be read-only
     Returns (N,) float32.
     """
-    out = np.empty(x.shape[0], np.float32)
+    check_array("x", x, "float32", ("N",))
+    cdef const float[::1] x_n = x
+    cdef rml_isa set_ = isa_of(isa)
+    out = np.empty(x_n.shape[0], np.float32)
     cdef float[::1] out_n = out
-    if x.shape[0]:
-        rml_tanh_eval(&out_n[0], &x[0], x.shape[0], isa_of(isa))
+    if x_n.shape[0]:
+        with nogil:
+            rml_tanh_eval(&out_n[0], &x_n[0], x_n.shape[0], set_)
     return out

@@ -5,6 +5,7 @@
 import numpy as np
 
 from libc.stdint cimport uint32_t, uint64_t
+from rollmill._arrays cimport check_array
 from rollmill._isa cimport isa_of
 from rollmill._status cimport check
 from rollmill.ckernels cimport (RML_STREAM_ACTION, RML_STREAM_ACTION_NOISE, RML_STREAM_ENV_LAYOUT,
@@ -28,6 +29,9 @@ STREAMS = {
     "replay": RML_STREAM_REPLAY,
     "evaluation": RML_STREAM_EVALUATION,
 }
+
+# Numbers in a stream: 2**56 blocks of four.
+cdef object NORMALS = 2**58
 
 
 cdef int stream_of(stream) except -1:
@@ -65,25 +69,34 @@ def derive(uint64_t key, uint32_t kind):
     return rml_rng_derive(key, kind)
 
 
-def normal_fill(uint64_t key, stream, uint32_t item, uint32_t iteration, uint64_t start,
-                size_t size=0, out=None, isa=None):
+def normal_fill(uint64_t key, stream, uint32_t item, uint32_t iteration, start, size=0, out=None,
+                isa=None):
     """Standard normals `start`, `start + 1`, ... of a stream.
 
-    size : int, numbers to make if out is None
+    start : int >= 0, start + size at most 2**58
+    size : int >= 0, numbers to make if out is None
     out : (K,) float32, writable, C-contiguous
     isa : {"base", "v3", "v4", "auto"}, optional
-    Returns out. The definition is in rng.h.
+    Returns out. The definition is in rng.h. Raises ValueError on a range or array that does not
+    fit.
     """
+    if out is not None:
+        check_array("out", out, "float32", ("K",), True)
+        size = out.shape[0]
+    if not (0 <= start <= NORMALS and 0 <= size <= NORMALS - start):
+        raise ValueError(f"start and size must be at least 0 and start + size at most 2**58, got "
+                         f"{start} and {size}")
     if out is None:
         out = np.empty(size, np.float32)
     cdef float[::1] out_k = out
     cdef size_t k = out_k.shape[0]
+    cdef uint64_t first = start
     cdef rml_isa set_ = isa_of(isa)
     cdef rml_stream which = <rml_stream>stream_of(stream)
     cdef rml_status status
     if k == 0:
         return out
     with nogil:
-        status = rml_normal_fill(&out_k[0], k, key, which, item, iteration, start, set_)
-    check(status, "start and size")
+        status = rml_normal_fill(&out_k[0], k, key, which, item, iteration, first, set_)
+    check(status)
     return out

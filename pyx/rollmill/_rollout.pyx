@@ -5,6 +5,7 @@
 import numpy as np
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
+from rollmill._arrays cimport aligned_bytes, check_array
 from rollmill._env cimport NativeEnv
 from rollmill._isa cimport isa_of
 from rollmill._noise cimport Noise
@@ -29,11 +30,12 @@ TERMINATED = 1
 TRUNCATED = 2
 
 
-cdef char[::1] scratch_of(size_t size):
-    """`size` bytes aligned to 64."""
-    raw = np.empty(size + 64, np.uint8)
-    cdef size_t past = raw.ctypes.data % 64
-    return raw[64 - past:64 - past + size].view(np.int8)
+cdef int check_finite(str name, object array) except -1:
+    finite = np.isfinite(array)
+    if not finite.all():
+        raise ValueError(f"{name} must be finite, got {array[finite.argmin()]} at "
+                         f"{finite.argmin()}")
+    return 0
 
 
 cdef class Rollout:
@@ -81,20 +83,19 @@ cdef class Rollout:
             raise ValueError(f"{env.name}: {why.decode()}")
         self.scratch_size = rml_rollout_scratch(&self.c)
 
-    cdef rml_rollout task(self, const float[::1] theta, uint32_t iteration, double noise_stdev,
-                          uint32_t max_episode_steps, const int32_t[::1] stop) except *:
+    cdef rml_rollout task(self, theta, uint32_t iteration, double noise_stdev,
+                          uint32_t max_episode_steps, stop) except *:
         cdef rml_rollout c = self.c
-        if <size_t>theta.shape[0] != self.policy.c.d:
-            raise ValueError(f"theta must have shape ({self.policy.c.d},), "
-                             f"got ({theta.shape[0]},)")
+        check_array("theta", theta, "float32", (self.policy.c.d,))
+        check_finite("theta", theta)
+        check_array("stop", stop, "int32", (1,))
+        cdef const int32_t[::1] flag = stop
         if not 0 < <float>noise_stdev < float("inf"):
             raise ValueError(f"noise_stdev must be positive and finite, got {noise_stdev}")
-        if stop.shape[0] != 1:
-            raise ValueError(f"stop must have shape (1,), got ({stop.shape[0]},)")
         c.iteration = iteration
         c.noise_stdev = noise_stdev
         c.max_episode_steps = max_episode_steps
-        c.stop = <const int *>&stop[0]
+        c.stop = <const int *>&flag[0]  # the caller holds stop
         return c
 
     cdef object freeze(self, rml_rollout *c, stats):
@@ -106,9 +107,9 @@ cdef class Rollout:
             return None
         if self.env.ptr.observation.kind != RML_BOX:
             raise ValueError("stats must be None: the environment's observations are Discrete")
+        check_array("stats", stats, "float64", (1 + 2 * o,))
+        check_finite("stats", stats)
         block = stats
-        if <size_t>block.shape[0] != 1 + 2 * o:
-            raise ValueError(f"stats must have shape ({1 + 2 * o},), got ({block.shape[0]},)")
         result = np.empty((2, o))
         frozen = result
         rml_stats_freeze(&frozen[0, 0], &frozen[1, 0], &block[0], o)
@@ -116,64 +117,74 @@ cdef class Rollout:
         c.scale_o = &frozen[1, 0]
         return result
 
-    def eval_units(self, const float[::1] theta not None, uint32_t iteration, double noise_stdev,
-                   uint32_t max_episode_steps, stats, uint32_t first_unit, size_t units,
-                   size_t unit_pairs, const int32_t[::1] stop not None):
+    def eval_units(self, theta, uint32_t iteration, double noise_stdev, uint32_t max_episode_steps,
+                   stats, first_unit, units, unit_pairs, stop):
         """Evaluate units [first_unit, first_unit + units) without the interpreter.
 
-        theta : (D,) float32, C-contiguous, may be read-only
+        theta : (D,) float32, C-contiguous, finite, may be read-only
         noise_stdev : float > 0
         max_episode_steps : int, a cap beside the environment's own; 0 is none
-        stats : (1 + 2*O,) float64 or None, the frozen observation statistics
+        stats : (1 + 2*O,) float64 or None, the frozen observation statistics, finite
+        first_unit : int >= 0
+        units, unit_pairs : int >= 1; pairs are numbered below 2**32 - 1
         stop : (1,) int32, polled at each step; once not 0 the call ends
         Returns (done, pairs, stats): whole units done, (done * unit_pairs,) PAIR_DTYPE, and
         (done, 1 + 2*O) float64 or None.
         """
         cdef rml_rollout c = self.task(theta, iteration, noise_stdev, max_episode_steps, stop)
-        cdef size_t p = units * unit_pairs, done = 0, length = 1 + 2 * self.env.ptr.observation.n
-        if unit_pairs < 1 or units < 1:
-            raise ValueError(f"units and unit_pairs must be at least 1, got {units} and "
-                             f"{unit_pairs}")
+        cdef size_t done = 0, length = 1 + 2 * self.env.ptr.observation.n
+        if units < 1 or unit_pairs < 1 or first_unit < 0:
+            raise ValueError("units and unit_pairs must be at least 1 and first_unit at least 0, "
+                             f"got {units}, {unit_pairs} and {first_unit}")
         if (first_unit + units) * unit_pairs > 0xFFFFFFFF:
-            raise ValueError(f"pairs must be below 2**32, got {(first_unit + units) * unit_pairs}")
+            raise ValueError("(first_unit + units) * unit_pairs must be below 2**32, "
+                             f"got {(first_unit + units) * unit_pairs}")
+        cdef size_t p = units * unit_pairs, each = unit_pairs
+        cdef const float[::1] theta_d = theta
         keep = self.freeze(&c, stats)
         pairs = np.empty(p, PAIR_DTYPE)
         gathered = np.empty((units, length)) if c.filter else None
         cdef char[::1] pairs_p = pairs.view(np.int8)
         cdef double[:, ::1] gathered_us = gathered
         cdef double *stats_us = &gathered_us[0, 0] if c.filter else NULL
-        cdef char[::1] scratch = scratch_of(self.scratch_size)
+        cdef char[::1] scratch = aligned_bytes(self.scratch_size)
         cdef uint32_t first_pair = first_unit * unit_pairs
         cdef rml_status status
         with nogil:
             status = rml_rollout_eval_pairs(<rml_pair *>&pairs_p[0], stats_us, &done, &c,
-                                            &theta[0], first_pair, p, unit_pairs, &scratch[0])
+                                            &theta_d[0], first_pair, p, each, &scratch[0])
         if status != RML_EINTERRUPTED:
             check(status)
         del keep
         return done, pairs[:done * unit_pairs], None if gathered is None else gathered[:done]
 
-    def eval_episodes(self, const float[::1] theta not None, uint32_t iteration,
-                      uint32_t max_episode_steps, stats, uint32_t kind, uint32_t first,
-                      size_t episodes, const int32_t[::1] stop not None):
+    def eval_episodes(self, theta, uint32_t iteration, uint32_t max_episode_steps, stats,
+                      uint32_t kind, first, episodes, stop):
         """Evaluate episodes [first, first + episodes) of theta without noise, by arg-max.
 
         kind : int, whose derived key the episodes use
+        first, episodes : int >= 0; episodes are numbered below 2**32 - 1
         Returns the finished ones, EPISODE_DTYPE. The other arguments are as in `eval_units`.
         """
         cdef rml_rollout c = self.task(theta, iteration, 1.0, max_episode_steps, stop)
         cdef size_t done = 0
+        if first < 0 or episodes < 0 or first + episodes > 0xFFFFFFFF:
+            raise ValueError("first and episodes must be at least 0 and first + episodes below "
+                             f"2**32, got {first} and {episodes}")
+        cdef uint32_t first_id = first
+        cdef size_t e = episodes
+        cdef const float[::1] theta_d = theta
         keep = self.freeze(&c, stats)
         records = np.empty(episodes, EPISODE_DTYPE)
-        if episodes == 0:
+        if e == 0:
             return records
         c.key = rml_rng_derive(c.key, kind)
         cdef char[::1] records_e = records.view(np.int8)
-        cdef char[::1] scratch = scratch_of(self.scratch_size)
+        cdef char[::1] scratch = aligned_bytes(self.scratch_size)
         cdef rml_status status
         with nogil:
-            status = rml_rollout_eval_episodes(<rml_episode *>&records_e[0], &done, &c, &theta[0],
-                                               first, episodes, &scratch[0])
+            status = rml_rollout_eval_episodes(<rml_episode *>&records_e[0], &done, &c,
+                                               &theta_d[0], first_id, e, &scratch[0])
         if status != RML_EINTERRUPTED:
             check(status)
         del keep

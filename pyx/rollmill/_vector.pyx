@@ -10,8 +10,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from rollmill._env cimport NativeEnv
 from rollmill._status cimport check
 from rollmill.ckernels cimport (RML_AUTORESET_DISABLED, RML_AUTORESET_NEXT_STEP,
-                                RML_AUTORESET_SAME_STEP, RML_EACTION, RML_EENV, RML_EINVAL,
-                                RML_TERMINATED, RML_TRUNCATED, rml_batch, rml_status,
+                                RML_AUTORESET_SAME_STEP, RML_DISCRETE, RML_EACTION, RML_EENV,
+                                RML_EINVAL, RML_TERMINATED, RML_TRUNCATED, rml_batch, rml_status,
                                 rml_vector_reset, rml_vector_step)
 
 NEXT_STEP = int(RML_AUTORESET_NEXT_STEP)
@@ -186,9 +186,9 @@ cdef class Vector:
 
         All are C-contiguous and do not overlap. `final`, `end_return` and `end_length` are left
         alone where no episode ended.
-        Raises ValueError on an action outside the space or an array of another shape or dtype,
-        RuntimeError if an environment has to be reset first or fails. A refused call changes
-        nothing.
+        Raises ValueError on an action that is outside a discrete space or not finite, or an
+        array of another shape or dtype, RuntimeError if an environment has to be reset first or
+        fails. A refused call changes nothing.
         """
         cdef Held held = Held()
         cdef rml_status status
@@ -213,8 +213,9 @@ cdef class Vector:
             status = rml_vector_step(&self.vector, action_na, obs_no, reward_n, flags_n, final_no,
                                      end_return_n, end_length_n, &bad)
         if status == RML_EACTION:
-            raise ValueError(f"actions[{bad}] must be in [0, {self.vector.env.action.n - 1}], "
-                             f"got {actions[bad]}")
+            wanted = (f"in [0, {self.vector.env.action.n - 1}]"
+                      if self.vector.env.action.kind == RML_DISCRETE else "finite")
+            raise ValueError(f"actions[{bad}] must be {wanted}, got {actions[bad].tolist()}")
         if status == RML_EINVAL and bad < self.vector.n:
             raise RuntimeError(f"environment {bad} has finished: reset it before it steps")
         if status == RML_EENV:

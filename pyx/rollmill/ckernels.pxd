@@ -133,6 +133,106 @@ cdef extern from "rollmill/rollmill.h" nogil:
     rml_status rml_maze_init(rml_maze *maze, rml_env *env, uint32_t rows, uint32_t columns,
                              uint32_t start, uint32_t goal, uint32_t max_episode_steps)
 
+    # mujoco.h
+    ctypedef enum rml_mujoco_task:
+        RML_MUJOCO_SWIMMER
+        RML_MUJOCO_HALF_CHEETAH
+        RML_MUJOCO_HOPPER
+        RML_MUJOCO_WALKER2D
+        RML_MUJOCO_ANT
+        RML_MUJOCO_HUMANOID
+        RML_MUJOCO_HUMANOID_STANDUP
+        RML_MUJOCO_REACHER
+        RML_MUJOCO_PUSHER
+        RML_MUJOCO_PENDULUM
+        RML_MUJOCO_DOUBLE_PENDULUM
+    ctypedef enum rml_mujoco_array:
+        RML_MUJOCO_QPOS
+        RML_MUJOCO_QVEL
+        RML_MUJOCO_CTRL
+        RML_MUJOCO_XPOS
+        RML_MUJOCO_XIPOS
+        RML_MUJOCO_SITE_XPOS
+        RML_MUJOCO_CINERT
+        RML_MUJOCO_CVEL
+        RML_MUJOCO_QFRC_ACTUATOR
+        RML_MUJOCO_QFRC_CONSTRAINT
+        RML_MUJOCO_CFRC_EXT
+        RML_MUJOCO_ARRAYS
+    ctypedef enum rml_mujoco_map:
+        RML_MUJOCO_COPY
+        RML_MUJOCO_CLIP
+        RML_MUJOCO_COS
+        RML_MUJOCO_SIN
+        RML_MUJOCO_DIFFERENCE
+    enum:
+        RML_MUJOCO_SEGMENTS
+        RML_MUJOCO_BODIES
+    ctypedef struct rml_mujoco_data:
+        void *data
+        double *array_a[11]
+        uint32_t taken
+    ctypedef struct rml_simulator:
+        const void *model
+        void (*step)(const void *model, void *data) noexcept nogil
+        void (*forward)(const void *model, void *data) noexcept nogil
+        void (*reset)(const void *model, void *data) noexcept nogil
+        void (*post_constraint)(const void *model, void *data) noexcept nogil
+        void (*get_state)(const void *model, const void *data, double *state,
+                          int signature) noexcept nogil
+        void (*set_state)(const void *model, void *data, const double *state,
+                          int signature) noexcept nogil
+        int signature
+        size_t state_length
+        size_t size_a[11]
+        rml_mujoco_data *data_k
+        size_t k
+    ctypedef struct rml_mujoco_segment:
+        int32_t array
+        int32_t map
+        size_t first
+        size_t count
+        size_t minus
+        double low
+        double high
+    ctypedef struct rml_mujoco:
+        rml_simulator *simulator
+        const char *name
+        int32_t task
+        int32_t version
+        uint32_t max_episode_steps
+        uint32_t frame_skip
+        rml_mujoco_segment segment_k[8]
+        size_t segments
+        const double *init_qpos
+        const double *init_qvel
+        const double *action_low
+        const double *action_high
+        const double *body_mass
+        double total_mass
+        double timestep
+        double dt
+        size_t body_3[3]
+        double forward_reward_weight
+        double ctrl_cost_weight
+        double contact_cost_weight
+        double healthy_reward
+        double reward_near_weight
+        double reward_dist_weight
+        double healthy_z_2[2]
+        double healthy_angle_2[2]
+        double healthy_state_2[2]
+        double contact_force_2[2]
+        double contact_cost_2[2]
+        double reset_noise_scale
+        int32_t terminate_when_unhealthy
+        int32_t contact_cost
+    rml_status rml_mujoco_init(rml_mujoco *mujoco, rml_env *env, const char **why)
+    rml_status rml_mujoco_place(const rml_env *env, const rml_batch *batch, const double *qpos,
+                                const double *qvel)
+    rml_status rml_mujoco_read(double *qpos, double *qvel, const rml_env *env,
+                               const rml_batch *batch)
+
     # vector.h
     ctypedef enum rml_autoreset:
         RML_AUTORESET_NEXT_STEP

@@ -53,7 +53,7 @@ uint32_t rml_policy_argmax(const float *logit_a, size_t n);
  * [0, 1). A NaN logit has probability 0. */
 uint32_t rml_policy_sample(const float *logit_a, size_t n, float unit);
 
-/* y_n[i] = tanh(x_n[i]), absolute error below 2e-7. In place allowed. */
+/* y_n[i] = tanh(x_n[i]), absolute error below 4e-7. In place allowed. */
 void rml_tanh_eval(float *y_n, const float *x_n, size_t n, rml_isa isa);
 
 #ifdef __cplusplus

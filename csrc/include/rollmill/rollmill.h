@@ -7,6 +7,7 @@
 #include "es.h"
 #include "isa.h"
 #include "maze.h"
+#include "mujoco.h"
 #include "noise.h"
 #include "optim.h"
 #include "policy.h"

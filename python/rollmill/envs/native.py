@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rollmill._env import NativeEnv, SpaceSpec
-from rollmill.envs.registration import MAZE_ID
+from rollmill.envs.registration import MAZE_ID, MUJOCO_IDS
 from rollmill.names import unknown
 
 if TYPE_CHECKING:
     import gymnasium
 
 # Ids and the functions that build them: module, name.
-BUILDERS = {MAZE_ID: ("rollmill.envs.maze", "native_maze")}
+BUILDERS = {
+    MAZE_ID: ("rollmill.envs.maze", "native_maze"),
+    **{env_id: ("rollmill.envs.mujoco", env_id) for env_id in MUJOCO_IDS},
+}
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,30 @@
 
 MAZE_ID = "rollmill/Maze-v0"
 MAZE_STEPS = 100  # steps after which an episode of the maze is truncated unless told otherwise
+MUJOCO_IDS = [  # Gymnasium's, of which there are C environments too
+    f"{name}-{version}"
+    for name in (
+        "Swimmer",
+        "HalfCheetah",
+        "Hopper",
+        "Walker2d",
+        "Ant",
+        "Humanoid",
+        "HumanoidStandup",
+        "Reacher",
+        "Pusher",
+        "InvertedPendulum",
+        "InvertedDoublePendulum",
+    )
+    for version in ("v4", "v5")
+]
 
 
 def register() -> None:
     """Register the environments with Gymnasium; calling it again does nothing.
 
-    Importing `rollmill.envs` calls it: Gymnasium since 1.0 reads no entry points, so that ids exist
-    once their package is imported, also by `gymnasium.make("rollmill.envs:rollmill/Maze-v0")`.
+    Importing `rollmill` calls it: Gymnasium since 1.0 reads no entry points, so that ids exist
+    once their package is imported, also by `gymnasium.make("rollmill:rollmill/Maze-v0")`.
     """
     import gymnasium.envs.registration as gymnasium_registration
 

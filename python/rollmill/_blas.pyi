@@ -1,0 +1,3 @@
+from typing import Literal
+
+def table_address(name: Literal["scipy", "reference"]) -> int: ...

@@ -1,0 +1,6 @@
+from typing import Literal, TypeAlias
+
+Isa: TypeAlias = Literal["auto", "base", "v3", "v4"]
+
+def isa_name(isa: Isa | None = None) -> Literal["base", "v3", "v4"]: ...
+def available() -> list[Literal["base", "v3", "v4"]]: ...

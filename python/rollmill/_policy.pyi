@@ -1,0 +1,29 @@
+from collections.abc import Iterable
+from typing import Literal, Self, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollmill._isa import Isa
+
+class Network:
+    def __new__(cls, widths: Iterable[SupportsIndex], activation: str = "tanh") -> Self: ...
+    @property
+    def widths(self) -> tuple[int, ...]: ...
+    @property
+    def activation(self) -> Literal["tanh", "relu"]: ...
+    @property
+    def num_params(self) -> int: ...
+    def init(self, key: int, isa: Isa | None = None) -> NDArray[np.float32]: ...
+    def eval(
+        self,
+        theta: NDArray[np.float32],
+        x: NDArray[np.float32] | None = None,
+        index: NDArray[np.int64] | None = None,
+        out: NDArray[np.float32] | None = None,
+        isa: Isa | None = None,
+    ) -> NDArray[np.float32]: ...
+
+def argmax(logits: NDArray[np.float32]) -> int: ...
+def sample(logits: NDArray[np.float32], unit: float) -> int: ...
+def tanh(x: NDArray[np.float32], isa: Isa | None = None) -> NDArray[np.float32]: ...

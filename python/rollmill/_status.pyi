@@ -1,0 +1,1 @@
+STATUS_TEXT: dict[int, str]
