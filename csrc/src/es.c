@@ -4,17 +4,33 @@
 
 #include "kernels.h"
 
-/* Sorts order[0, n) by value, bottom up; spare holds n words. The order of equal values does not
- * matter, since they share their rank. */
+/* An integer whose order is that of the values; -0 is 0. */
+static uint64_t sort_key(double value) {
+  uint64_t bits;
+  value += 0.0;
+  memcpy(&bits, &value, sizeof bits);
+  return bits ^ (((uint64_t)0 - (bits >> 63)) | (uint64_t)1 << 63);
+}
+
+/* Sorts order[0, n) by value, a byte of the key at a time, the lowest first; bytes that all keys
+ * share are passed over. spare holds n words. */
 static void sort(uint32_t *order, uint32_t *spare, const double *value, size_t n) {
+  uint32_t count[8][256] = {{0}};
   uint32_t *from = order, *to = spare;
-  for (size_t run = 1; run < n; run *= 2) {
-    for (size_t low = 0; low < n; low += 2 * run) {
-      size_t mid = low + run < n ? low + run : n, high = low + 2 * run < n ? low + 2 * run : n;
-      size_t i = low, j = mid;
-      for (size_t k = low; k < high; k++)
-        to[k] = i < mid && (j >= high || value[from[i]] <= value[from[j]]) ? from[i++] : from[j++];
+  for (size_t i = 0; i < n; i++) {
+    uint64_t key = sort_key(value[i]);
+    for (int byte = 0; byte < 8; byte++) count[byte][key >> 8 * byte & 255]++;
+  }
+  for (int byte = 0; byte < 8; byte++) {
+    uint32_t *place = count[byte], before = 0;
+    if (place[sort_key(value[0]) >> 8 * byte & 255] == n) continue;
+    for (int digit = 0; digit < 256; digit++) {
+      uint32_t here = place[digit];
+      place[digit] = before;
+      before += here;
     }
+    for (size_t i = 0; i < n; i++)
+      to[place[sort_key(value[from[i]]) >> 8 * byte & 255]++] = from[i];
     uint32_t *swap = from;
     from = to;
     to = swap;
@@ -27,7 +43,7 @@ rml_status rml_es_rank(float *rank_n, const double *value_n, size_t n, uint32_t 
   for (size_t i = 0; i < n; i++)
     if (value_n[i] != value_n[i]) return RML_ENONFINITE;
   for (size_t i = 0; i < n; i++) order_n[i] = (uint32_t)i;
-  sort(order_n, order_n + n, value_n, n);
+  if (n) sort(order_n, order_n + n, value_n, n);
   for (size_t i = 0, end; i < n; i = end) {
     for (end = i + 1; end < n && value_n[order_n[end]] == value_n[order_n[i]];) end++;
     double mean = 0.5 * (double)(i + end - 1);
@@ -48,16 +64,12 @@ size_t rml_es_scratch(size_t p) {
   return (levels(p) + 1 + RML_ROWS) * RML_ES_TILE * sizeof(float);
 }
 
-static void add(float *restrict into, const float *left, size_t n) {
-  for (size_t i = 0; i < n; i++) into[i] = left[i] + into[i];
-}
-
 /* What the sum of one tile needs to know. */
 typedef struct tile {
   const rml_noise *noise;
   const uint64_t *index_p;
   const float *weight_p;
-  size_t p, first, n; /* pairs in all; columns [first, first + n) */
+  size_t first, n; /* columns [first, first + n) */
   const rml_blas *blas;
   float *made; /* [RML_ROWS][RML_ES_TILE]: noise, where there is no table */
   rml_isa isa;
@@ -74,21 +86,16 @@ static const float *row(const tile *t, size_t pair, float *made) {
 static void add_rows(const tile *t, float *block, size_t first, size_t last) {
   const rml_kernels *kernels = rml_kernels_get(t->isa);
   for (size_t k = first; k < last; k += RML_ROWS) {
-    const float *row_8[RML_ROWS], *ahead_8[RML_ROWS];
+    const float *row_8[RML_ROWS];
     float weight_8[RML_ROWS] = {0}, any = 0.0f;
     for (size_t i = 0; i < RML_ROWS && k + i < last; i++) {
       weight_8[i] = t->weight_p[k + i];
       any = weight_8[i] != 0.0f ? 1.0f : any;
     }
     if (any == 0.0f) continue;
-    for (size_t i = 0; i < RML_ROWS; i++) { /* past the end: a row again, with weight 0 */
-      size_t pair = k + i < last ? k + i : last - 1, next = k + RML_ROWS + i;
-      row_8[i] = k + i < last ? row(t, pair, t->made + i * RML_ES_TILE) : row_8[i - 1];
-      ahead_8[i] = t->noise->table_k
-                       ? t->noise->table_k + t->index_p[next < t->p ? next : t->p - 1] + t->first
-                       : NULL;
-    }
-    kernels->weighted_rows(block, row_8, t->noise->table_k ? ahead_8 : NULL, weight_8, t->n);
+    for (size_t i = 0; i < RML_ROWS; i++) /* past the end: a row again, with weight 0 */
+      row_8[i] = k + i < last ? row(t, k + i, t->made + i * RML_ES_TILE) : row_8[i - 1];
+    kernels->weighted_rows(block, row_8, weight_8, t->n);
   }
 }
 
@@ -111,12 +118,12 @@ rml_status rml_es_noise_sum(float *sum_d, size_t begin, size_t end, size_t d,
     return RML_EINVAL;
   for (size_t k = 0; k < p; k++)
     if (index_p[k] > noise->size - d) return RML_EINVAL;
+  const rml_kernels *kernels = rml_kernels_get(isa);
   float *partial = scratch; /* [levels][RML_ES_TILE] */
   float *block = partial + levels(p) * RML_ES_TILE;
   tile t = {.noise = noise,
             .index_p = index_p,
             .weight_p = weight_p,
-            .p = p,
             .blas = blas,
             .made = block + RML_ES_TILE,
             .isa = isa};
@@ -128,7 +135,7 @@ rml_status rml_es_noise_sum(float *sum_d, size_t begin, size_t end, size_t d,
       size_t last = first + RML_ES_BLOCK < p ? first + RML_ES_BLOCK : p, level = 0;
       memset(block, 0, bytes);
       (blas ? add_rows_blas : add_rows)(&t, block, first, last);
-      for (; blocks >> level & 1; level++) add(block, partial + level * RML_ES_TILE, t.n);
+      for (; blocks >> level & 1; level++) kernels->add(block, partial + level * RML_ES_TILE, block, t.n);
       memcpy(partial + level * RML_ES_TILE, block, bytes);
     }
     int any = 0;
@@ -136,7 +143,7 @@ rml_status rml_es_noise_sum(float *sum_d, size_t begin, size_t end, size_t d,
     for (size_t level = 0; blocks >> level; level++) {
       if (!(blocks >> level & 1)) continue;
       if (any)
-        add(sum, partial + level * RML_ES_TILE, t.n);
+        kernels->add(sum, partial + level * RML_ES_TILE, sum, t.n);
       else
         memcpy(sum, partial + level * RML_ES_TILE, bytes);
       any = 1;

@@ -20,13 +20,14 @@ typedef struct rml_kernels {
                 const float *const b_2[2], size_t o, size_t a, int members);
   void (*tanh)(float *y_n, const float *x_n, size_t n);
   void (*relu)(float *y_n, const float *x_n, size_t n);
+  /* y = a + b; y may be a or b. */
+  void (*add)(float *y_n, const float *a_n, const float *b_n, size_t n);
   /* plus = theta + scale*noise, minus = theta - scale*noise. */
   void (*perturb)(float *restrict plus, float *restrict minus, const float *theta,
                   const float *noise, float scale, size_t n);
-  /* sum[i] += weight_8[0]*row_8[0][i], then += weight_8[1]*row_8[1][i], ... in this order.
-   * ahead_8 (NULL: none) are rows to fetch meanwhile. */
-  void (*weighted_rows)(float *restrict sum, const float *const row_8[8],
-                        const float *const ahead_8[8], const float weight_8[8], size_t n);
+  /* sum[i] += weight_8[0]*row_8[0][i], then += weight_8[1]*row_8[1][i], ... in this order. */
+  void (*weighted_rows)(float *restrict sum, const float *const row_8[RML_ROWS],
+                        const float weight_8[RML_ROWS], size_t n);
 } rml_kernels;
 
 /* Never NULL. */

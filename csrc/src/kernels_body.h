@@ -154,6 +154,10 @@ static void tanh_each(float *y_n, const float *x_n, size_t n) {
   }
 }
 
+static void add(float *y_n, const float *a_n, const float *b_n, size_t n) {
+  for (size_t i = 0; i < n; i++) y_n[i] = a_n[i] + b_n[i];
+}
+
 static void relu_each(float *y_n, const float *x_n, size_t n) {
   for (size_t i = 0; i < n; i++) y_n[i] = x_n[i] < 0.0f ? 0.0f : x_n[i];
 }
@@ -170,19 +174,15 @@ static void perturb(float *restrict plus, float *restrict minus, const float *th
     for (size_t i = 0; i < n; i++) plus[i] = theta[i] + scale * noise[i];
 }
 
-/* Eight rows at once: that many streams from memory keep it busy where one or two do not. The sum
- * of each column still grows row after row. */
+/* Eight rows at once: that many streams from memory keep it busy where one or two do not, and
+ * asking ahead in software only slowed them. The sum of each column still grows row after row. */
 static void weighted_rows(float *restrict sum, const float *const row_8[RML_ROWS],
-                          const float *const ahead_8[RML_ROWS], const float weight_8[RML_ROWS],
-                          size_t n) {
+                          const float weight_8[RML_ROWS], size_t n) {
   size_t c = 0;
-  for (; c + 16 <= n; c += 16) {
-    for (int k = 0; ahead_8 && k < RML_ROWS; k++) __builtin_prefetch(ahead_8[k] + c, 0, 3);
-    for (size_t i = c; i < c + 16; i++) {
-      float s = sum[i];
-      for (int k = 0; k < RML_ROWS; k++) s += weight_8[k] * row_8[k][i];
-      sum[i] = s;
-    }
+  for (; c + LANES <= n; c += LANES) {
+    vfloat s = *(const vfloat *)(sum + c);
+    for (int k = 0; k < RML_ROWS; k++) s += weight_8[k] * *(const vfloat *)(row_8[k] + c);
+    *(vfloat *)(sum + c) = s;
   }
   for (; c < n; c++)
     for (int k = 0; k < RML_ROWS; k++) sum[c] += weight_8[k] * row_8[k][c];
@@ -202,33 +202,36 @@ static inline __attribute__((always_inline)) void dense_tile(float *out, const f
   for (int v = 0; v < vectors; v++) *(vfloat *)(out + v * LANES) = sum[v];
 }
 
-/* The last `columns` < LANES columns of two members at once: their chains of dependent additions
- * run side by side. A vector that begins in one row runs on into the next; its upper elements are
- * computed and thrown away. The last rows, where that would leave the weights, go through a copy.
- */
-static void dense_tail(float *const out_2[2], const float *const x_2[2],
+typedef float vfloat4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Columns [j, j + 4) of two members at once: their chains of dependent additions run side by
+ * side. */
+static void dense_four(float *const out_2[2], const float *const x_2[2],
                        const float *const w_2[2], const float *const b_2[2], size_t o, size_t a,
                        size_t j) {
   const float *x0 = x_2[0], *x1 = x_2[1], *w0 = w_2[0] + j, *w1 = w_2[1] + j;
-  const size_t bytes = (a - j) * sizeof(float);
-  float pad0[LANES] = {0}, pad1[LANES] = {0};
-  memcpy(pad0, b_2[0] + j, bytes);
-  memcpy(pad1, b_2[1] + j, bytes);
-  vfloat sum0 = *(const vfloat *)pad0, sum1 = *(const vfloat *)pad1;
-  size_t past = (LANES - (a - j) + a - 1) / a; /* rows that a vector may overrun */
-  size_t whole = o > past ? o - past : 0;
-  for (size_t i = 0; i < whole; i++) {
-    sum0 += x0[i] * *(const vfloat *)(w0 + i * a);
-    sum1 += x1[i] * *(const vfloat *)(w1 + i * a);
+  vfloat4 sum0 = *(const vfloat4 *)(b_2[0] + j), sum1 = *(const vfloat4 *)(b_2[1] + j);
+  for (size_t i = 0; i < o; i++) {
+    sum0 += x0[i] * *(const vfloat4 *)(w0 + i * a);
+    sum1 += x1[i] * *(const vfloat4 *)(w1 + i * a);
   }
-  for (size_t i = whole; i < o; i++) {
-    memcpy(pad0, w0 + i * a, bytes);
-    memcpy(pad1, w1 + i * a, bytes);
-    sum0 += x0[i] * *(const vfloat *)pad0;
-    sum1 += x1[i] * *(const vfloat *)pad1;
+  *(vfloat4 *)(out_2[0] + j) = sum0;
+  *(vfloat4 *)(out_2[1] + j) = sum1;
+}
+
+/* The last one to three columns, of two members at once. */
+static void dense_tail(float *const out_2[2], const float *const x_2[2],
+                       const float *const w_2[2], const float *const b_2[2], size_t o, size_t a,
+                       size_t j) {
+  for (; j < a; j++) {
+    float sum0 = b_2[0][j], sum1 = b_2[1][j];
+    for (size_t i = 0; i < o; i++) {
+      sum0 += x_2[0][i] * w_2[0][i * a + j];
+      sum1 += x_2[1][i] * w_2[1][i * a + j];
+    }
+    out_2[0][j] = sum0;
+    out_2[1][j] = sum1;
   }
-  memcpy(out_2[0] + j, &sum0, bytes);
-  memcpy(out_2[1] + j, &sum1, bytes);
 }
 
 static void dense(float *const out_2[2], const float *const x_2[2], const float *const w_2[2],
@@ -251,6 +254,7 @@ static void dense(float *const out_2[2], const float *const x_2[2], const float 
       j += LANES;
     }
   }
+  for (; j + 4 <= a; j += 4) dense_four(out_2, x_2, w_2, b_2, o, a, j);
   if (j < a) dense_tail(out_2, x_2, w_2, b_2, o, a, j);
 }
 
@@ -259,6 +263,7 @@ const rml_kernels RML_KERNELS = {
     .dense = dense,
     .tanh = tanh_each,
     .relu = relu_each,
+    .add = add,
     .perturb = perturb,
     .weighted_rows = weighted_rows,
 };

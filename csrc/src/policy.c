@@ -66,7 +66,7 @@ void rml_policy_forward(float *const out_2[2], const rml_policy *policy,
     else /* one-hot: the products with zeros are left out */
       for (int m = 0; m < members; m++) {
         const float *row = theta[m] + (size_t)index_2[m] * out;
-        for (size_t j = 0; j < out; j++) y[m][j] = bias[m][j] + row[j];
+        kernels->add(y[m], bias[m], row, out);
       }
     for (int m = 0; m < members && !last; m++)
       (policy->activation == RML_TANH ? kernels->tanh : kernels->relu)(y[m], y[m], out);

@@ -12,11 +12,13 @@ typedef struct worker {
   const rml_rollout *rollout;
   const rml_kernels *kernels;
   rml_batch batch;
-  float *member_2[2], *x_2[2], *logit_2[2];
+  float *member_2[2], *x_2[2], *out_2[2];
+  float *noise_a;
+  void *action;
   double *raw_o, *stats_2[2]; /* an observation in float64; statistics of each sign */
   void *network;
   /* What batch points to. */
-  uint64_t key_2[2], action_2[2];
+  uint64_t key_2[2];
   uint32_t id_2[2], episode_2[2], elapsed_2[2];
   double reward_2[2];
   uint8_t flags_2[2];
@@ -39,20 +41,26 @@ rml_status rml_rollout_check(const rml_rollout *r, const char **why) {
   rml_status status = rml_env_check(r->env, why);
   if (status) return status;
   *why = NULL;
-  if (r->env->action.kind != RML_DISCRETE)
-    *why = "action space must be Discrete";
-  else if (r->env->action.n > RML_SAMPLE_MAX)
+  const rml_space *action = &r->env->action;
+  const int box = action->kind == RML_BOX;
+  if (box && action->dtype != RML_FLOAT32 && action->dtype != RML_FLOAT64)
+    *why = "a Box of actions must be of float32 or float64";
+  else if (!box && action->n > RML_SAMPLE_MAX)
     *why = "action space must have at most 1024 actions";
   else if (r->policy->width[0] != r->env->observation.n)
     *why = "the policy's inputs must equal the observation space's size";
   else if (r->policy->width[r->policy->layers] != r->env->action.n)
-    *why = "the policy's outputs must equal the number of actions";
+    *why = "the policy's outputs must equal the actions, or the elements of a Box";
   else if (r->noise->size < r->policy->d || r->noise->size > RML_NOISE_SIZE_MAX)
     *why = "noise size must be in [parameters, 2^32]";
   else if (!(r->gamma >= 0.0 && r->gamma <= 1.0))
     *why = "gamma must be in [0, 1]";
   else if (!(r->noise_stdev > 0.0f && isfinite(r->noise_stdev)))
     *why = "noise_stdev must be positive and finite";
+  else if (!(r->action_noise_stdev >= 0.0f && isfinite(r->action_noise_stdev)))
+    *why = "action_noise_stdev must be finite and not negative";
+  else if (!isfinite(r->reward_offset))
+    *why = "reward_offset must be finite";
   else if (!r->mean_o != !r->scale_o)
     *why = "mean and scale go together";
   return *why ? RML_EINVAL : RML_OK;
@@ -61,14 +69,17 @@ rml_status rml_rollout_check(const rml_rollout *r, const char **why) {
 /* Splits the scratch; with base NULL only its size is found. */
 static size_t lay_out(worker *w, const rml_rollout *r, char *base) {
   const size_t o = is_index(r->env) ? 0 : (size_t)r->env->observation.n;
+  const size_t a = (size_t)r->env->action.n;
   size_t at = 0;
 #define TAKE(field, bytes) (field = base ? (void *)(base + at) : NULL, at += round64(bytes))
   for (int m = 0; m < 2; m++) {
     TAKE(w->member_2[m], r->policy->d * sizeof(float));
     TAKE(w->x_2[m], o * sizeof(float));
-    TAKE(w->logit_2[m], (size_t)r->env->action.n * sizeof(float));
+    TAKE(w->out_2[m], a * sizeof(float));
     TAKE(w->stats_2[m], RML_STATS_LENGTH(o) * sizeof(double));
   }
+  TAKE(w->noise_a, a * sizeof(float));
+  TAKE(w->action, 2 * rml_space_size(&r->env->action));
   TAKE(w->raw_o, o * sizeof(double));
   TAKE(w->network, rml_policy_scratch(r->policy));
   TAKE(w->batch.state, 2 * r->env->state_size);
@@ -160,17 +171,53 @@ static rml_status observe(worker *w, int m, int64_t *index, int gather) {
   return RML_OK;
 }
 
-static uint32_t act(const worker *w, int m, uint32_t draw_4[4], int sample) {
+static int any_nan(const float *x, size_t n) {
+  int found = 0;
+  for (size_t i = 0; i < n; i++) found |= x[i] != x[i];
+  return found;
+}
+
+static uint32_t choose(const worker *w, int m, uint32_t draw_4[4], int sample) {
   const size_t actions = (size_t)w->rollout->env->action.n;
   const uint32_t t = w->elapsed_2[m];
-  if (!sample) return rml_policy_argmax(w->logit_2[m], actions);
+  if (!sample) return rml_policy_argmax(w->out_2[m], actions);
   if (t % 4 == 0)
     rml_rng_block(draw_4, w->key_2[m], RML_STREAM_ACTION, w->id_2[m], w->episode_2[m], t / 4);
-  return rml_policy_sample(w->logit_2[m], actions, rml_rng_unit(draw_4[t % 4]));
+  return rml_policy_sample(w->out_2[m], actions, rml_rng_unit(draw_4[t % 4]));
+}
+
+/* BOX: the outputs, with action noise while training, clipped to the bounds. */
+static void write_box(worker *w, int m, void *action, int noisy) {
+  const rml_space *space = &w->rollout->env->action;
+  const size_t n = (size_t)space->n;
+  if (noisy)
+    rml_normal_fill(w->noise_a, n, w->key_2[m], RML_STREAM_ACTION_NOISE, w->id_2[m],
+                    w->episode_2[m], (uint64_t)w->elapsed_2[m] * n, (rml_isa)w->rollout->isa);
+  for (size_t i = 0; i < n; i++) {
+    float raw = w->out_2[m][i];
+    if (noisy) raw += w->rollout->action_noise_stdev * w->noise_a[i];
+    double x = raw;
+    if (space->low && x < space->low[i]) x = space->low[i];
+    if (space->high && x > space->high[i]) x = space->high[i];
+    if (space->dtype == RML_FLOAT32)
+      ((float *)action)[i] = (float)x;
+    else
+      ((double *)action)[i] = x;
+  }
+}
+
+/* Turns member m's outputs into its action. */
+static void act(worker *w, int m, uint32_t draw_4[4], int training) {
+  const rml_space *space = &w->rollout->env->action;
+  void *action = (char *)w->action + (size_t)m * rml_space_size(space);
+  if (space->kind == RML_BOX)
+    write_box(w, m, action, training && w->rollout->action_noise_stdev > 0.0f);
+  else
+    write_action(action, space->dtype, choose(w, m, draw_4, training && w->rollout->sample));
 }
 
 /* Steps environments [begin, end) and books what came. */
-static void step(worker *w, outcome *result_2, int begin, int end) {
+static void step(worker *w, outcome *result_2, int begin, int end, double offset) {
   const rml_rollout *r = w->rollout;
   w->batch.begin = (size_t)begin;
   w->batch.end = (size_t)end;
@@ -182,7 +229,7 @@ static void step(worker *w, outcome *result_2, int begin, int end) {
       continue;
     }
     result->return_sum += w->reward_2[m];
-    result->fitness += result->discount * w->reward_2[m];
+    result->fitness += result->discount * (w->reward_2[m] - offset);
     result->discount *= r->gamma;
     uint32_t t = ++w->elapsed_2[m];
     if (t == r->env->max_episode_steps || t == r->max_episode_steps)
@@ -194,7 +241,7 @@ static void step(worker *w, outcome *result_2, int begin, int end) {
 /* Runs an episode for each of `members` (1 or 2) parameter vectors; id_2 and episode_2 are set.
  * EINTERRUPTED, or OK with each result's own status. */
 static rml_status run(worker *w, outcome *result_2, const float *const theta_2[2], int members,
-                      int sample, int gather) {
+                      int training, int gather) {
   const rml_rollout *r = w->rollout;
   const rml_env *env = r->env;
   const int one_hot = is_index(env);
@@ -211,7 +258,7 @@ static rml_status run(worker *w, outcome *result_2, const float *const theta_2[2
   w->batch.flags_n = NULL;
   if (env->reset(env, &w->batch))
     for (int m = 0; m < members; m++) result_2[m].status = RML_EENV;
-  w->batch.action_na = w->action_2;
+  w->batch.action_na = w->action;
   w->batch.reward_n = w->reward_2;
   w->batch.flags_n = w->flags_2;
   for (;;) {
@@ -225,13 +272,14 @@ static rml_status run(worker *w, outcome *result_2, const float *const theta_2[2
       end = m + 1;
     }
     if (begin >= end) break;
-    rml_policy_forward(w->logit_2 + begin, r->policy, theta_2 + begin,
+    rml_policy_forward(w->out_2 + begin, r->policy, theta_2 + begin,
                        (const float *const *)w->x_2 + begin, one_hot ? index_2 + begin : NULL,
                        end - begin, w->network, w->kernels);
-    for (int m = begin; m < end; m++)
-      write_action((char *)w->action_2 + (size_t)m * rml_dtype_size(env->action.dtype),
-                   env->action.dtype, act(w, m, draw_24[m], sample));
-    step(w, result_2, begin, end);
+    for (int m = begin; m < end; m++) {
+      if (any_nan(w->out_2[m], (size_t)env->action.n)) result_2[m].status = RML_ENONFINITE;
+      act(w, m, draw_24[m], training);
+    }
+    step(w, result_2, begin, end, training ? r->reward_offset : 0.0);
   }
   for (int m = 0; m < members; m++) {
     outcome *result = result_2 + m;
@@ -258,7 +306,7 @@ static rml_status run_pair(worker *w, rml_pair *pair, double *unit, const float 
     if (unit) memset(w->stats_2[m], 0, length * sizeof(double));
   }
   rml_status status =
-      run(w, result_2, (const float *const *)w->member_2, 2, r->sample, unit != NULL);
+      run(w, result_2, (const float *const *)w->member_2, 2, 1, unit != NULL);
   if (status) return status;
   for (int m = 0; m < 2; m++) {
     pair->return_2[m] = result_2[m].return_sum;

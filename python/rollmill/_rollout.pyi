@@ -23,6 +23,8 @@ class Rollout:
         noise_size: int,
         table: NDArray[np.float32] | None = None,
         gamma: float = 1.0,
+        reward_offset: float = 0.0,
+        action_noise_stdev: float = 0.0,
         sample_actions: bool = False,
         gather_stats: bool = False,
         isa: Isa | None = None,

@@ -15,7 +15,7 @@ from ._stats import stats_freeze
 from .names import unknown
 
 if TYPE_CHECKING:
-    from ._env import NativeEnv
+    from ._env import NativeEnv, SpaceSpec
 
 
 class MLP:
@@ -28,6 +28,8 @@ class MLP:
     activation : {"tanh", "relu"}
     one_hot : bool
         Observations are integers in [0, inputs) and stand for one-hot rows.
+    box : SpaceSpec, optional
+        Actions are the outputs, clipped to this space's bounds, instead of their arg-max.
 
     Attributes
     ----------
@@ -39,9 +41,16 @@ class MLP:
         Frozen observation statistics, if a filter is in use.
     """
 
-    def __init__(self, widths: Sequence[int], activation: str = "tanh", one_hot: bool = False):
+    def __init__(
+        self,
+        widths: Sequence[int],
+        activation: str = "tanh",
+        one_hot: bool = False,
+        box: SpaceSpec | None = None,
+    ):
         self.kernel = _policy.Network(widths, activation)
         self.one_hot = one_hot
+        self.box = box
         self.theta = np.zeros(self.num_params, np.float32)
         self.stats: NDArray[np.float64] | None = None
 
@@ -50,7 +59,10 @@ class MLP:
         """Build the policy whose inputs and outputs fit an environment."""
         observation, action = env.observation_space_spec, env.action_space_spec
         return cls(
-            (observation.n, *hiddens, action.n), activation, one_hot=observation.kind == "discrete"
+            (observation.n, *hiddens, action.n),
+            activation,
+            one_hot=observation.kind == "discrete",
+            box=action if action.kind == "box" else None,
         )
 
     @property
@@ -132,14 +144,27 @@ class MLP:
             x = (x - mean) * scale
         return self.kernel.eval(self.theta, x=np.ascontiguousarray(x, np.float32))
 
-    def compute_actions(self, obs: Any) -> NDArray[np.int64]:
-        """Greedy actions for a batch of observations; (N,) int64."""
-        logits = self.logits(obs)
-        return np.array([_policy.argmax(row) for row in logits], np.int64)
+    def compute_actions(self, obs: Any) -> NDArray[Any]:
+        """Actions for a batch of observations, without noise.
 
-    def compute_single_action(self, obs: Any) -> int:
-        """Greedy action for one observation."""
-        return int(self.compute_actions(np.asarray(obs)[None])[0])
+        Returns (N,) int64, the arg-max of the outputs; for a Box of actions (N, ...) of its dtype,
+        the outputs clipped to its bounds.
+        """
+        outputs = self.logits(obs)
+        box = self.box
+        if box is None:
+            return np.array([_policy.argmax(row) for row in outputs], np.int64)
+        actions = outputs.astype(np.float64).reshape(len(outputs), *box.shape)
+        if box.low is not None:
+            actions = np.maximum(actions, box.low)
+        if box.high is not None:
+            actions = np.minimum(actions, box.high)
+        return actions.astype(box.dtype)
+
+    def compute_single_action(self, obs: Any) -> Any:
+        """Action for one observation: an int, or an array for a Box of actions."""
+        action = self.compute_actions(np.asarray(obs)[None])[0]
+        return int(action) if self.box is None else action
 
     def summary(self) -> str:
         """Table of the layers: name, shape, parameters."""

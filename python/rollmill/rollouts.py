@@ -44,6 +44,10 @@ class RolloutSpec:
         Length of the shared noise, in [parameters, 2**32].
     gamma : float
         Discount of the fitness, in [0, 1].
+    reward_offset : float
+        Taken from each reward in the fitness of training episodes.
+    action_noise_stdev : float
+        Normal noise on Box actions of training episodes.
     unit_pairs : int
         Pairs in a work unit.
     sample_actions : bool
@@ -58,6 +62,8 @@ class RolloutSpec:
     key: int
     noise_size: int
     gamma: float = 1.0
+    reward_offset: float = 0.0
+    action_noise_stdev: float = 0.0
     unit_pairs: int = 8
     sample_actions: bool = False
     observation_filter: Literal["MeanStdFilter", "NoFilter"] = "NoFilter"
@@ -135,6 +141,8 @@ class Rollouts:
             noise_size=spec.noise_size,
             table=table,
             gamma=spec.gamma,
+            reward_offset=spec.reward_offset,
+            action_noise_stdev=spec.action_noise_stdev,
             sample_actions=spec.sample_actions,
             gather_stats=self.filters,
         )

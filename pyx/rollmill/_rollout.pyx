@@ -47,6 +47,8 @@ cdef class Rollout:
     noise_size : int in [parameters, 2**32]
     table : (noise_size,) float32, optional, may be read-only
     gamma : float in [0, 1], discount of the fitness
+    reward_offset : float, taken from each reward in the fitness of training episodes
+    action_noise_stdev : float >= 0, normal noise on Box actions of training episodes
     sample_actions : bool, training episodes sample from the softmax
     gather_stats : bool, gather statistics of Box observations
     isa : {"base", "v3", "v4", "auto"}, optional
@@ -61,7 +63,8 @@ cdef class Rollout:
     cdef size_t scratch_size
 
     def __cinit__(self, NativeEnv env not None, Network policy not None, *, uint64_t key,
-                  noise_size, table=None, double gamma=1.0, sample_actions=False,
+                  noise_size, table=None, double gamma=1.0, double reward_offset=0.0,
+                  float action_noise_stdev=0.0, sample_actions=False,
                   gather_stats=False, isa=None):
         cdef const char *why = NULL
         if noise_size < policy.c.d:
@@ -75,6 +78,8 @@ cdef class Rollout:
         self.c.noise = &self.noise.c
         self.c.key = key
         self.c.gamma = gamma
+        self.c.reward_offset = reward_offset
+        self.c.action_noise_stdev = action_noise_stdev
         self.c.noise_stdev = 1.0
         self.c.sample = bool(sample_actions)
         self.c.filter = bool(gather_stats) and env.ptr.observation.kind == RML_BOX

@@ -296,7 +296,9 @@ cdef extern from "rollmill/rollmill.h" nogil:
         const int *stop
         uint64_t key
         double gamma
+        double reward_offset
         float noise_stdev
+        float action_noise_stdev
         uint32_t iteration
         uint32_t max_episode_steps
         int32_t sample

@@ -508,6 +508,85 @@ static void the_maze_is_walked(void) {
   free(b.theta_d);
 }
 
+/* The last action that push_step saw of each sign, and how many steps it took. */
+typedef struct pushes {
+  double bound_2[2], seen_2[2][60][2];
+  uint32_t steps_2[2];
+} pushes;
+
+static rml_status push_reset(const rml_env *env, const rml_batch *batch) {
+  for (size_t i = batch->begin; i < batch->end; i++) {
+    put(batch->obs_no, env->observation.dtype, O * i, 1);
+    put(batch->obs_no, env->observation.dtype, O * i + 1, 0.5);
+  }
+  return RML_OK;
+}
+
+static rml_status push_step(const rml_env *env, const rml_batch *batch) {
+  pushes *p = *(pushes **)env->context;
+  for (size_t i = batch->begin; i < batch->end; i++) {
+    const uint32_t t = batch->elapsed_n[i];
+    for (int a = 0; a < 2; a++)
+      p->seen_2[i][t][a] = env->action.dtype == RML_FLOAT32
+                               ? ((const float *)batch->action_na)[2 * i + a]
+                               : ((const double *)batch->action_na)[2 * i + a];
+    p->steps_2[i] = t + 1;
+    put(batch->obs_no, env->observation.dtype, O * i, 1);
+    put(batch->obs_no, env->observation.dtype, O * i + 1, 0.5);
+    batch->reward_n[i] = 3;
+    batch->flags_n[i] = 0;
+  }
+  return RML_OK;
+}
+
+static void box_actions_are_the_outputs_clipped_with_noise_while_training(void) {
+  for (int dtype = RML_FLOAT32; dtype <= RML_FLOAT64; dtype++) {
+    bench b;
+    pushes seen = {0}, *where = &seen;
+    const double low_2[2] = {-0.1, -1e9}, high_2[2] = {0.05, 1e9};
+    set_up(&b, box, NONE);
+    free(b.theta_d);
+    b.env.action = (rml_space){.kind = RML_BOX, .dtype = dtype, .n = 2, .axes = 1, .shape = {2}};
+    b.env.action.low = low_2;
+    b.env.action.high = high_2;
+    b.env.context = &where;
+    b.env.reset = push_reset;
+    b.env.step = push_step;
+    const uint32_t width_2[2] = {O, 2};
+    CHECK(rml_policy_init(&b.policy, 1, width_2, RML_TANH) == RML_OK);
+    float theta_d[6] = {0.25f, 0.5f, 2, -1, 0.125f, 0.0625f}; /* weights by input, then biases */
+    const float x_o[O] = {1, 0.5f};
+    float out_2[2];
+    b.theta_d = theta_d;
+    b.rollout.mean_o = b.rollout.scale_o = NULL;
+    CHECK(rml_policy_eval(out_2, &b.policy, theta_d, x_o, NULL, 1, NULL, RML_ISA_AUTO) == RML_OK);
+    eval_episodes(&b, 0, 1, RML_OK, 1);
+    CHECK(seen.steps_2[0] == 40 && b.episode_e[0].flags == RML_TRUNCATED);
+    CHECK(out_2[0] > 0.05f && seen.seen_2[0][39][0] == (dtype == RML_FLOAT32 ? 0.05f : 0.05));
+    CHECK(seen.seen_2[0][39][1] == out_2[1]); /* within its bounds: the output itself */
+
+    /* Training: the stream ACTION_NOISE, two numbers a step, the same for both signs. */
+    b.rollout.action_noise_stdev = 0.5f;
+    b.rollout.noise_stdev = 1e-30f; /* both members are theta */
+    b.rollout.reward_offset = 1;
+    b.rollout.gamma = 1;
+    b.rollout.filter = 0;
+    CHECK(eval_pairs(&b, 3, 1, 1) == RML_OK);
+    float noise_k[80];
+    CHECK(rml_normal_fill(noise_k, 80, b.rollout.key, RML_STREAM_ACTION_NOISE, 3,
+                          b.rollout.iteration, 0, RML_ISA_BASE) == RML_OK);
+    for (int sign = 0; sign < 2; sign++)
+      for (int t = 0; t < 40; t++)
+        CHECK(seen.seen_2[sign][t][1] == (double)(out_2[1] + 0.5f * noise_k[2 * t + 1]));
+    CHECK(b.pair_p[0].return_2[0] == 120 && b.pair_p[0].fitness_2[0] == 80);
+    eval_episodes(&b, 0, 1, RML_OK, 1); /* evaluation: neither noise nor offset */
+    CHECK(seen.seen_2[0][7][1] == out_2[1] && b.episode_e[0].fitness == 120);
+    theta_d[1] = NAN;
+    CHECK(eval_pairs(&b, 0, 1, 1) == RML_OK);
+    CHECK(b.pair_p[0].status == RML_ENONFINITE);
+  }
+}
+
 static void refused(bench *b, const char *word) {
   const char *why = NULL;
   CHECK(rml_rollout_check(&b->rollout, &why) != RML_OK && why && strstr(why, word));
@@ -532,7 +611,10 @@ static void refused_rollouts_say_why(void) {
     refused(&b, word);                                    \
   } while (0)
   REFUSED("abi", b.env.abi_version++);
-  REFUSED("Discrete", (b.env.action = box, b.env.action.n = b.env.action.shape[0] = 3));
+  REFUSED("float32 or float64", (b.env.action = box, b.env.action.dtype = RML_UINT8));
+  REFUSED("action_noise_stdev", b.rollout.action_noise_stdev = -1);
+  REFUSED("action_noise_stdev", b.rollout.action_noise_stdev = NAN);
+  REFUSED("reward_offset", b.rollout.reward_offset = INFINITY);
   REFUSED("1024", b.env.action.n = RML_SAMPLE_MAX + 1);
   REFUSED("inputs", b.policy.width[0] = 3);
   REFUSED("outputs", b.policy.width[2] = 4);
@@ -571,6 +653,7 @@ int main(void) {
   the_stop_flag_keeps_whole_units();
   evaluation_takes_the_largest_without_noise();
   caps_truncate_each_episode();
+  box_actions_are_the_outputs_clipped_with_noise_while_training();
   the_maze_is_walked();
   refused_rollouts_say_why();
   return 0;

@@ -129,6 +129,7 @@ def test_json_is_one_object_with_every_key(home, call):
     with Algorithm.from_checkpoint(summary["checkpoint"]) as algo:
         assert algo.parameters_sha256 == hashes[-1]
         best = algo.evaluate_best()
+        best_sha256 = algo.best_policy().sha256
     assert summary["episode_reward_mean"] == best["reward_mean"]
     assert summary["episode_len_mean"] == best["len_mean"]
 
@@ -137,7 +138,10 @@ def test_json_is_one_object_with_every_key(home, call):
     evaluated = last(out)
     assert evaluated.keys() >= KEYS
     assert evaluated["episode_reward_mean"] == best["reward_mean"]
-    assert evaluated["parameters_sha256"] == hashes[-1]
+    assert evaluated["parameters_sha256"] == best_sha256
+    code, out, _ = call("evaluate", summary["checkpoint"], "--json", "--last")
+    assert code == 0
+    assert last(out)["parameters_sha256"] == hashes[-1]
 
 
 def test_quiet_says_nothing_but_results(call):

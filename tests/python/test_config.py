@@ -38,6 +38,8 @@ CASES = {
     "l2_coeff": ([0, 0.005], [1e50, *NUMBER]),
     "gamma": ([0, 0.99, 1], [1.01, *NUMBER]),
     "sample_actions": ([True, False], [1, 0, "true", None]),
+    "reward_offset": ([-5, 0, 1.5], [1e50, -1e50, float("nan"), "1", None, True]),
+    "action_noise_std": ([0, 0.01], [1e50, *NUMBER]),
     "observation_filter": (["MeanStdFilter", "NoFilter"], ["MeanStd", None, 1]),
     "update_blas": (["none", "scipy", "reference"], ["mkl", None, 1]),
     "fcnet_hiddens": ([(), [8], (8, 4)], [[0], [-1], [1.5], [65537], "8", 8, None, [1] * 8]),

@@ -24,7 +24,7 @@ rml_status rml_es_rank(float *rank_n, const double *value_n, size_t n, uint32_t 
  * Reads 4*p*(end - begin) bytes of a table, or makes as many normals. scratch: rml_es_scratch(p)
  * bytes, aligned to 64. */
 #define RML_ES_BLOCK 64
-#define RML_ES_TILE 4096
+#define RML_ES_TILE 8192
 size_t rml_es_scratch(size_t p);
 rml_status rml_es_noise_sum(float *sum_d, size_t begin, size_t end, size_t d,
                             const rml_noise *noise, const uint64_t *index_p, const float *weight_p,

@@ -20,7 +20,9 @@ typedef struct rml_rollout {
   const int *stop;                /* polled each step: non-zero ends the call; may be NULL */
   uint64_t key;                   /* the seed */
   double gamma;                   /* discount of the fitness, in [0, 1] */
+  double reward_offset;           /* taken from each reward in the fitness of training episodes */
   float noise_stdev;              /* > 0 */
+  float action_noise_stdev;       /* >= 0: normal noise on BOX actions of training episodes */
   uint32_t iteration;
   uint32_t max_episode_steps;     /* truncate there too, beside the environment's own; 0: no */
   int32_t sample;                 /* 0: arg-max, 1: sampled softmax (training episodes) */
@@ -32,7 +34,7 @@ typedef struct rml_rollout {
 typedef struct rml_pair {
   uint64_t noise_index;
   double return_2[2];  /* undiscounted */
-  double fitness_2[2]; /* discounted by gamma */
+  double fitness_2[2]; /* discounted by gamma, less reward_offset a step */
   uint32_t length_2[2];
   uint32_t pair;
   int32_t status; /* RML_OK, or why the pair is dropped: RML_ENONFINITE, RML_EENV */
@@ -52,12 +54,15 @@ size_t rml_rollout_scratch(const rml_rollout *rollout);
 /* RML_OK, or EINVAL with *why (may be NULL) a constant sentence. */
 rml_status rml_rollout_check(const rml_rollout *rollout, const char **why);
 
+/* Actions: DISCRETE spaces take the arg-max of the policy's outputs or a sample of their softmax,
+ * BOX spaces the outputs themselves, clipped to the bounds. */
+
 /* Evaluates pairs [first_pair, first_pair + p), in units of unit_pairs that begin at first_pair;
  * pair_p gets a record each and stats_us, (units, 1 + 2*o) doubles, each unit's statistics of the
  * observations that its kept pairs saw (NULL unless rollout->filter). Both signs see the same
  * random numbers; the environment's streams are (key, item pair, episode iteration). A pair with
- * a return or an observation that is not finite, or whose environment failed, is marked and its
- * observations left out. *done gets the whole units evaluated: all of them, or with
+ * a return, an observation or an action that is not finite, or whose environment failed, is
+ * marked and its observations left out. *done gets the whole units evaluated: all of them, or with
  * EINTERRUPTED those finished before the stop flag was seen. */
 rml_status rml_rollout_eval_pairs(rml_pair *pair_p, double *stats_us, size_t *done,
                                   const rml_rollout *rollout, const float *theta_d,

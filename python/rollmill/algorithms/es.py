@@ -74,6 +74,8 @@ class ES(Algorithm):
             key=key,
             noise_size=config.noise_size,
             gamma=config.gamma,
+            reward_offset=config.reward_offset,
+            action_noise_stdev=config.action_noise_std,
             unit_pairs=config.unit_pairs,
             sample_actions=config.sample_actions,
             observation_filter=config.observation_filter,

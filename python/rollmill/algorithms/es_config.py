@@ -58,6 +58,7 @@ class ESConfig(AlgorithmConfig):
         "num_rollout_workers": "num_workers",
         "num_env_runners": "num_workers",
         "horizon": "max_episode_steps",
+        "offset": "reward_offset",
     }
     IGNORED: ClassVar = {
         "num_gpus": "kernels run on processors",
@@ -99,6 +100,14 @@ class ESConfig(AlgorithmConfig):
     l2_coeff: float = option(0.005, number(0, MAX_FLOAT32), "weight decay, added to the gradient")
     gamma: float = option(1.0, number(0, 1), "discount of the fitness, not of reported returns")
     sample_actions: bool = option(False, boolean, "sample actions in training episodes")
+    reward_offset: float = option(
+        0.0,
+        number(-MAX_FLOAT32, MAX_FLOAT32),
+        "taken from each reward in the fitness, as a survival bonus",
+    )
+    action_noise_std: float = option(
+        0.01, number(0, MAX_FLOAT32), "noise on Box actions of training episodes"
+    )
     observation_filter: Literal["MeanStdFilter", "NoFilter"] = option(
         "MeanStdFilter", choice("MeanStdFilter", "NoFilter"), "filter of Box observations"
     )
