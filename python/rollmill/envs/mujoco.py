@@ -151,7 +151,7 @@ def _pair(env_id: str, name: str, value: Any) -> tuple[float, float]:
 
 def _mujoco_package() -> Any:
     try:
-        import mujoco  # type: ignore[import-untyped]
+        import mujoco
     except ImportError as error:
         raise ImportError(f"MuJoCo environments need mujoco ({error}): {_INSTALL}") from None
     return mujoco
