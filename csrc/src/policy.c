@@ -95,6 +95,27 @@ rml_status rml_policy_eval(float *out_na, const rml_policy *policy, const float 
   return RML_OK;
 }
 
+rml_status rml_policy_eval_members(float *out_ka, const rml_policy *policy, const float *theta_md,
+                                   const float *x_mo, const int64_t *index_m,
+                                   const int32_t *member_k, size_t k, void *scratch, rml_isa isa) {
+  if (!x_mo == !index_m) return RML_EINVAL;
+  const rml_kernels *kernels = rml_kernels_get(isa);
+  const size_t o = policy->width[0], a = policy->width[policy->layers], d = policy->d;
+  for (size_t i = 0; i < k; i += 2) {
+    const int members = k - i < 2 ? 1 : 2;
+    const size_t j = i + (size_t)members - 1;
+    const size_t p = (size_t)member_k[i], q = (size_t)member_k[j];
+    float *out_2[2] = {out_ka + i * a, out_ka + j * a};
+    const float *theta_2[2] = {theta_md + p * d, theta_md + q * d};
+    const float *x_2[2] = {x_mo ? x_mo + p * o : NULL, x_mo ? x_mo + q * o : NULL};
+    int64_t index_2[2] = {0};
+    if (index_m) index_2[0] = index_m[p], index_2[1] = index_m[q];
+    rml_policy_forward(out_2, policy, theta_2, x_2, index_m ? index_2 : NULL, members, scratch,
+                       kernels);
+  }
+  return RML_OK;
+}
+
 uint32_t rml_policy_argmax(const float *logit_a, size_t n) {
   uint32_t best = 0;
   for (size_t i = 1; i < n; i++) {

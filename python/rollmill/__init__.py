@@ -15,14 +15,16 @@ from . import envs
 if TYPE_CHECKING:
     __version__: str
 
-    from .algorithms import ES, Algorithm, ESConfig
+    from .algorithms import ARS, ES, Algorithm, ARSConfig, ESConfig
     from .checkpoint import load_checkpoint
     from .policies import MLP
     from .results import pretty_print
 
 __all__ = [
+    "ARS",
     "ES",
     "MLP",
+    "ARSConfig",
     "Algorithm",
     "ESConfig",
     "__version__",
@@ -33,6 +35,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "ARS": ".algorithms",
+    "ARSConfig": ".algorithms",
     "Algorithm": ".algorithms",
     "ES": ".algorithms",
     "ESConfig": ".algorithms",

@@ -11,6 +11,15 @@ def adam_step(
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
+    weight_decay: float = 0.0,
+) -> None: ...
+def clipup_step(
+    theta: NDArray[np.float32],
+    v: NDArray[np.float32],
+    gradient: NDArray[np.float32],
+    stepsize: float,
+    max_speed: float,
+    momentum: float = 0.9,
 ) -> None: ...
 def sgd_step(
     theta: NDArray[np.float32],

@@ -42,6 +42,7 @@ class Rollout:
         units: int,
         unit_pairs: int,
         stop: NDArray[np.int32],
+        pairs: int = 0,
     ) -> tuple[int, NDArray[np.void], NDArray[np.float64] | None]: ...
     def eval_episodes(
         self,

@@ -2,6 +2,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 def stats_push(stats: NDArray[np.float64], x: NDArray[np.float64]) -> None: ...
+def stats_push_rows(
+    blocks: NDArray[np.float64], x: NDArray[np.float64], rows: NDArray[np.int32]
+) -> None: ...
 def stats_merge(stats: NDArray[np.float64], blocks: NDArray[np.float64]) -> None: ...
 def stats_freeze(
     stats: NDArray[np.float64],

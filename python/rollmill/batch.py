@@ -1,7 +1,8 @@
 """The batch rule: which units make an iteration, whoever computes them and whenever they arrive.
 
 An iteration's batch is the shortest prefix of whole units, in index order, that reaches both
-`min_episodes` and `min_steps`. `Ledger` hands out units to compute, takes answers in any order and
+`min_episodes` and `min_steps`; or exactly a number of pairs that is known ahead, of which the last
+unit holds what is left. `Ledger` hands out units to compute, takes answers in any order and
 any number of times, and knows when the prefix is whole. It keeps no clock and starts no work.
 """
 
@@ -26,7 +27,7 @@ class Batch:
     Attributes
     ----------
     units : int
-    pairs : (units * unit_pairs,) records of `rollmill._rollout.PAIR_DTYPE`
+    pairs : (P,) records of `rollmill._rollout.PAIR_DTYPE`
     stats : (units, 1 + 2*O) float64 or None
     """
 
@@ -47,6 +48,8 @@ class Ledger:
         Both bounds hold for the batch. Dropped pairs count in both: they were run.
     steps_per_unit : float, optional
         A guess that decides how much is issued ahead, never what the batch is.
+    pairs : int
+        If not 0 the batch is these pairs, and the bounds are not used.
     """
 
     def __init__(
@@ -56,9 +59,13 @@ class Ledger:
         min_episodes: int,
         min_steps: int,
         steps_per_unit: float | None = None,
+        pairs: int = 0,
     ):
+        if pairs:
+            min_episodes, min_steps = 2 * pairs, 0
         self.iteration = iteration
         self.unit_pairs = unit_pairs
+        self.pairs = pairs
         self.min_steps = min_steps
         self.min_units = max(1, -(-min_episodes // (2 * unit_pairs)))
         self.length: int | None = None
@@ -84,6 +91,12 @@ class Ledger:
         """Units handed out that have not arrived and are not waiting to be handed out again."""
         waiting = set(self._again)
         return [u for u in range(self._next) if u not in self._answers and u not in waiting]
+
+    def pairs_of(self, unit: int) -> int:
+        """How many pairs the unit holds."""
+        if not self.pairs:
+            return self.unit_pairs
+        return min(self.unit_pairs, self.pairs - unit * self.unit_pairs)
 
     def has(self, unit: int) -> bool:
         """Whether the unit has arrived."""
@@ -140,7 +153,7 @@ class Ledger:
             return 0
         fresh = 0
         lengths = answer.pairs["length"].sum(axis=1, dtype=np.int64)
-        steps_by_unit = lengths.reshape(-1, self.unit_pairs).sum(axis=1)
+        steps_by_unit = np.add.reduceat(lengths, np.arange(0, len(lengths), self.unit_pairs))
         for row in range(answer.units):
             unit = answer.first_unit + row
             if unit in self._answers:

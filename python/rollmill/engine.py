@@ -7,6 +7,7 @@ result.
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 from ._noise import Noise
 from .batch import Ledger
 from .names import unknown
-from .rollouts import Answer, Rollouts, RolloutSpec, Task
+from .rollouts import Answer, RolloutSpec, Task, make_rollouts
+
+logger = logging.getLogger(__name__)
 
 #: A call carries about this many seconds of work.
 CALL_SECONDS = 0.1
@@ -94,6 +97,8 @@ def map_columns(
 class ThreadEngine:
     """Threads of this process over kernels that hold no interpreter lock.
 
+    Environments that the interpreter steps take one of them, since more would wait for the lock.
+
     Parameters
     ----------
     spec : RolloutSpec
@@ -114,7 +119,11 @@ class ThreadEngine:
         self._stop = np.zeros(1, np.int32)
         self._pool = ThreadPoolExecutor(self.num_threads, thread_name_prefix="rollmill")
         self.table = self._fill_table(spec) if table else None
-        self.rollouts = Rollouts(spec, self.table)
+        self.rollouts = make_rollouts(spec, self.table)
+        self.unit_threads = self.num_threads
+        if self.rollouts.interpreted and self.num_threads > 1:
+            self.unit_threads = 1
+            _say_one_thread(spec.env.id)
 
     def _fill_table(self, spec: RolloutSpec) -> NDArray[np.float32]:
         table = np.empty(spec.noise_size, np.float32)
@@ -134,8 +143,8 @@ class ThreadEngine:
         start = time.perf_counter()
         try:
             while not ledger.complete:
-                while len(pending) < self.num_threads and (wanted := ledger.wanted()):
-                    idle = self.num_threads - len(pending)
+                while len(pending) < self.unit_threads and (wanted := ledger.wanted()):
+                    idle = self.unit_threads - len(pending)
                     claim = ledger.claim(self._call_units(wanted, idle))
                     if claim is None:
                         break
@@ -173,7 +182,7 @@ class ThreadEngine:
     def run_episodes(self, task: Task, kind: str, episodes: int) -> NDArray[np.void]:
         """Evaluate episodes [0, episodes) of a kind; records in episode order."""
         self._stop[0] = 0
-        share = -(-episodes // self.num_threads)
+        share = -(-episodes // self.unit_threads)
         futures = [
             self._submit(
                 self.rollouts.episodes, task, kind, first, min(share, episodes - first), self._stop
@@ -197,7 +206,20 @@ class ThreadEngine:
         return {"num_threads": self.num_threads}
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads, and the environments."""
         self._closed = True
         self._stop[0] = 1
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self.rollouts.close()
+
+
+_said: set[str] = set()
+
+
+def _say_one_thread(env_id: str) -> None:
+    """Say once a process that threads do not help."""
+    if "one thread" not in _said:
+        _said.add("one thread")
+        logger.warning(
+            "the interpreter steps %s, so one thread runs it; num_workers uses processes", env_id
+        )

@@ -16,6 +16,7 @@ from .names import unknown
 
 if TYPE_CHECKING:
     from ._env import NativeEnv, SpaceSpec
+    from .envs.description import EnvDescription
 
 
 class MLP:
@@ -30,6 +31,8 @@ class MLP:
         Observations are integers in [0, inputs) and stand for one-hot rows.
     box : SpaceSpec, optional
         Actions are the outputs, clipped to this space's bounds, instead of their arg-max.
+    env : EnvDescription, optional
+        Of an environment of Gymnasium's: its spaces say what observations and actions are.
 
     Attributes
     ----------
@@ -47,23 +50,25 @@ class MLP:
         activation: str = "tanh",
         one_hot: bool = False,
         box: SpaceSpec | None = None,
+        env: EnvDescription | None = None,
     ):
         self.kernel = _policy.Network(widths, activation)
         self.one_hot = one_hot
         self.box = box
+        self.spaces = None if env is None or env.observations is None else env
         self.theta = np.zeros(self.num_params, np.float32)
         self.stats: NDArray[np.float64] | None = None
 
     @classmethod
-    def for_env(cls, env: NativeEnv, hiddens: Sequence[int], activation: str = "tanh") -> MLP:
+    def for_env(
+        cls, env: NativeEnv | EnvDescription, hiddens: Sequence[int], activation: str = "tanh"
+    ) -> MLP:
         """Build the policy whose inputs and outputs fit an environment."""
-        observation, action = env.observation_space_spec, env.action_space_spec
-        return cls(
-            (observation.n, *hiddens, action.n),
-            activation,
-            one_hot=observation.kind == "discrete",
-            box=action if action.kind == "box" else None,
-        )
+        from .envs.description import describe
+
+        env = describe(env)
+        widths = (env.inputs, *hiddens, env.outputs)
+        return cls(widths, activation, one_hot=env.one_hot, box=env.box, env=env)
 
     @property
     def num_params(self) -> int:
@@ -122,8 +127,11 @@ class MLP:
     def logits(self, obs: Any) -> NDArray[np.float32]:
         """Outputs for a batch: (N,) integers where observations are one-hot, else (N, ...).
 
+        Observations of Gymnasium's Dict, Tuple and Multi spaces come as a sequence of N.
         Returns (N, actions) float32. Observations pass the frozen filter, if there is one.
         """
+        if self.spaces is not None:
+            obs = self.vectors(obs)
         if self.one_hot:
             index = np.asarray(obs)
             if index.ndim != 1 or not np.can_cast(index.dtype, np.int64):
@@ -144,13 +152,25 @@ class MLP:
             x = (x - mean) * scale
         return self.kernel.eval(self.theta, x=np.ascontiguousarray(x, np.float32))
 
-    def compute_actions(self, obs: Any) -> NDArray[Any]:
+    def vectors(self, obs: Any) -> NDArray[Any]:
+        """Return a batch of observations of Gymnasium's spaces as the network takes them."""
+        assert self.spaces is not None
+        observations = self.spaces.observations
+        assert observations is not None
+        if self.one_hot:
+            return np.array([observations.index(row) for row in obs], np.int64)
+        return observations.rows(obs)
+
+    def compute_actions(self, obs: Any) -> Any:
         """Actions for a batch of observations, without noise.
 
         Returns (N,) int64, the arg-max of the outputs; for a Box of actions (N, ...) of its dtype,
-        the outputs clipped to its bounds.
+        the outputs clipped to its bounds; for other spaces of Gymnasium's a sequence of N actions.
         """
         outputs = self.logits(obs)
+        if self.spaces is not None:
+            assert self.spaces.actions is not None
+            return self.spaces.actions.make(outputs)
         box = self.box
         if box is None:
             return np.array([_policy.argmax(row) for row in outputs], np.int64)
@@ -163,6 +183,9 @@ class MLP:
 
     def compute_single_action(self, obs: Any) -> Any:
         """Action for one observation: an int, or an array for a Box of actions."""
+        if self.spaces is not None:
+            action = self.compute_actions([obs])[0]
+            return int(action) if self.spaces.action == "discrete" else action
         action = self.compute_actions(np.asarray(obs)[None])[0]
         return int(action) if self.box is None else action
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .envs.registration import MUJOCO_IDS
+from .names import unknown
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -14,8 +17,53 @@ class Preset:
     stop: dict[str, float] = field(default_factory=dict)
 
 
+#: ARS by task, from the paper's table of best settings (alpha, nu, N, b) and its survival bonus,
+#: which is taken from each reward.
+_ARS = {
+    "Swimmer": (0.02, 0.01, 1, 1, 0),
+    "Hopper": (0.01, 0.025, 8, 4, 1),
+    "HalfCheetah": (0.02, 0.03, 32, 4, 0),
+    "Walker2d": (0.03, 0.025, 40, 30, 1),
+    "Ant": (0.015, 0.025, 60, 20, 1),
+    "Humanoid": (0.02, 0.0075, 230, 230, 5),
+}
+
+
+def _ars(
+    sgd_stepsize: float, noise_stdev: float, num_rollouts: int, rollouts_used: int, offset: float
+) -> Preset:
+    return Preset(
+        config={
+            "sgd_stepsize": sgd_stepsize,
+            "noise_stdev": noise_stdev,
+            "num_rollouts": num_rollouts,
+            "rollouts_used": rollouts_used,
+            "reward_offset": float(offset),
+            "eval_prob": min(0.25, max(0.03, 4 / num_rollouts)),  # of one episode, best is luck
+            "noise_size": 1 << 24,
+        }
+    )
+
+
+#: ES on MuJoCo: batches that two processors compute in seconds, where the defaults are for a
+#: cluster. A unit is one pair, since an episode may take a second.
+_ES_MUJOCO = Preset(
+    config={
+        "episodes_per_batch": 128,
+        "train_batch_size": 10_000,
+        "unit_pairs": 1,
+        "noise_size": 1 << 24,
+    }
+)
+
 #: By (algorithm, environment id).
 PRESETS: dict[tuple[str, str], Preset] = {
+    **{
+        ("ARS", f"{task}-{version}"): _ars(*values)
+        for task, values in _ARS.items()
+        for version in ("v4", "v5")
+    },
+    **{("ES", env_id): _ES_MUJOCO for env_id in MUJOCO_IDS},
     # With arg-max actions and a 0/1 return all returns tie and nothing is learned: so actions are
     # sampled while training, and the fitness is discounted, which prefers short paths.
     # 0.99**7 = 0.932 is the discounted return of the shortest path of 8 steps.
@@ -36,6 +84,30 @@ PRESETS: dict[tuple[str, str], Preset] = {
 }
 
 
-def find_preset(algorithm: str, env: Any) -> Preset:
-    """Return the preset of an environment; an empty one if it has none."""
-    return PRESETS.get((algorithm, str(env)), Preset({}))
+def find_preset(algorithm: str, env: Any, preset: str = "auto") -> Preset:
+    """Return the preset of an environment; an empty one if it has none.
+
+    Parameters
+    ----------
+    algorithm : str
+        Its name, such as "ES".
+    env : str
+        The environment's id.
+    preset : str
+        "auto"; "none" for an empty one; or the name of the algorithm, in lower case.
+
+    Raises
+    ------
+    ValueError
+        If a preset is named and there is none, or it is another algorithm's.
+    """
+    if preset == "none":
+        return Preset({})
+    if preset == "auto":
+        return PRESETS.get((algorithm, str(env)), Preset({}))
+    if preset != algorithm.lower():
+        raise ValueError(f"preset {preset!r} is one of {preset.upper()}, got --run {algorithm}")
+    if (algorithm, str(env)) not in PRESETS:
+        known = [name for kind, name in PRESETS if kind == algorithm]
+        raise ValueError(unknown(f"environment for the preset {preset!r}:", env, known))
+    return PRESETS[algorithm, str(env)]

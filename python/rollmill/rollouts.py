@@ -1,8 +1,9 @@
 """Work units: what a worker computes, wherever it runs.
 
-`Rollouts` is built from a picklable `RolloutSpec` in the process of the threads or in a Ray actor,
-and answers calls that carry consecutive units. An answer is a pure function of the spec, the task
-and the unit numbers, so it does not matter who gives it, or how often.
+`make_rollouts` gives `Rollouts` for environments in C, and `GymnasiumRollouts` for those that the
+interpreter steps. Either is built from a picklable `RolloutSpec` in the process of the threads or
+in a Ray actor, and answers calls that carry consecutive units. An answer is a pure function of the
+spec, the task and the unit numbers, so it does not matter who gives it, or how often.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from . import _rollout
+from .envs.description import describe
 from .envs.native import EnvSpec
 from .policies import MLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from .envs.gymnasium_env import GymnasiumSpec
+    from .gymnasium_rollouts import GymnasiumRollouts
 
 #: Kinds of evaluation episodes: their keys are derived from the seed by this number.
 EVALUATION_KIND = {"iteration": 0, "report": 1}
@@ -33,8 +38,8 @@ class RolloutSpec:
 
     Attributes
     ----------
-    env : EnvSpec
-        Native environment by id or library, with its arguments.
+    env : EnvSpec or GymnasiumSpec
+        Environment by id, library or class, with its arguments.
     hiddens : tuple of int
         Widths of the hidden layers; empty for a linear policy.
     activation : {"tanh", "relu"}
@@ -56,7 +61,7 @@ class RolloutSpec:
         The filter acts on Box observations.
     """
 
-    env: EnvSpec
+    env: EnvSpec | GymnasiumSpec
     hiddens: tuple[int, ...]
     activation: Literal["tanh", "relu"]
     key: int
@@ -83,6 +88,9 @@ class Task:
         Episode cap beside the environment's own; 0 is none.
     stats : (1 + 2*O,) float64 or None
         Frozen observation statistics: count, mean, sum of squared deviations.
+    pairs : int
+        Pairs of the iteration where their number is known ahead, so that the last unit holds what
+        is left; else 0.
     """
 
     iteration: int
@@ -90,6 +98,7 @@ class Task:
     noise_stdev: float
     max_episode_steps: int = 0
     stats: NDArray[np.float64] | None = None
+    pairs: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,8 @@ class Answer:
     ----------
     iteration, first_unit, units : int
         The units [first_unit, first_unit + units) of that iteration, all whole.
-    pairs : (units * unit_pairs,) records of `rollmill._rollout.PAIR_DTYPE`
+    pairs : (P,) records of `rollmill._rollout.PAIR_DTYPE`
+        `unit_pairs` for each unit, fewer for the last unit of a task whose pairs are known.
     stats : (units, 1 + 2*O) float64 or None
         Observation statistics of each unit.
     source : str
@@ -118,8 +128,24 @@ class Answer:
     seconds: float
 
 
+def make_rollouts(
+    spec: RolloutSpec, table: NDArray[np.float32] | None = None
+) -> Rollouts | GymnasiumRollouts:
+    """Return what evaluates units of a spec; the arguments are those of `Rollouts`."""
+    if isinstance(spec.env, EnvSpec):
+        return Rollouts(spec, table)
+    from .gymnasium_rollouts import GymnasiumRollouts
+
+    return GymnasiumRollouts(spec, table)
+
+
+def source() -> str:
+    """Return the name of this process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
 class Rollouts:
-    """Evaluates units. Stateless between calls, and safe to call from several threads at once.
+    """Evaluates units of C environments. Stateless between calls, and safe in several threads.
 
     Parameters
     ----------
@@ -128,11 +154,15 @@ class Rollouts:
         The noise table, may be read-only; without it noise is generated. Equal bits either way.
     """
 
+    interpreted = False  #: whether the interpreter steps the environments
+    trouble: str | None = None  #: the first exception of an environment; there are none in C
+
     def __init__(self, spec: RolloutSpec, table: NDArray[np.float32] | None = None):
         self.spec = spec
+        assert isinstance(spec.env, EnvSpec)
         self.env = spec.env.build()
-        self.boxes = self.env.observation_space_spec.kind == "box"
-        self.policy = MLP.for_env(self.env, spec.hiddens, spec.activation)
+        self.description = describe(self.env)
+        self.policy = MLP.for_env(self.description, spec.hiddens, spec.activation)
         self.table = table
         self.kernel = _rollout.Rollout(
             self.env,
@@ -150,12 +180,20 @@ class Rollouts:
     @cached_property
     def source(self) -> str:
         """Name of this process."""
-        return f"{socket.gethostname()}:{os.getpid()}"
+        return source()
 
     @property
     def filters(self) -> bool:
         """Whether observation statistics are gathered and used."""
-        return self.spec.observation_filter == "MeanStdFilter" and self.boxes
+        return self.spec.observation_filter == "MeanStdFilter" and not self.description.one_hot
+
+    @property
+    def stats_size(self) -> int:
+        """Length of a unit's observation statistics; 0 without a filter."""
+        return 1 + 2 * self.description.inputs if self.filters else 0
+
+    def close(self) -> None:
+        """Release nothing: environments in C are values."""
 
     def units(self, task: Task, first_unit: int, units: int, stop: NDArray[np.int32]) -> Answer:
         """Evaluate units [first_unit, first_unit + units) without the interpreter.
@@ -166,7 +204,7 @@ class Rollouts:
         start = time.thread_time()
         done, pairs, stats = self.kernel.eval_units(
             task.theta, task.iteration, task.noise_stdev, task.max_episode_steps, task.stats,
-            first_unit, units, self.spec.unit_pairs, stop,
+            first_unit, units, self.spec.unit_pairs, stop, task.pairs,
         )  # fmt: skip
         seconds = time.thread_time() - start
         return Answer(task.iteration, first_unit, done, pairs, stats, self.source, seconds)

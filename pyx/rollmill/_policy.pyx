@@ -6,14 +6,15 @@ from operator import index as as_index
 
 import numpy as np
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from rollmill._arrays cimport aligned_bytes, check_apart, check_array
 from rollmill._isa cimport isa_of
 from rollmill._status cimport check
 from rollmill.ckernels cimport (RML_POLICY_LAYERS, RML_POLICY_WIDTH, RML_RELU, RML_SAMPLE_MAX,
                                 RML_TANH, rml_activation, rml_isa, rml_policy_argmax,
-                                rml_policy_eval, rml_policy_fill, rml_policy_init,
-                                rml_policy_sample, rml_policy_scratch, rml_status, rml_tanh_eval)
+                                rml_policy_eval, rml_policy_eval_members, rml_policy_fill,
+                                rml_policy_init, rml_policy_sample, rml_policy_scratch, rml_status,
+                                rml_tanh_eval)
 
 cdef dict ACTIVATIONS = {"tanh": RML_TANH, "relu": RML_RELU}
 
@@ -122,6 +123,75 @@ cdef class Network:
                                      &scratch[0], set_)
         check(status)
         return out
+
+
+cdef class Members:
+    """Parameter vectors of one network, each with an observation of its own.
+
+    network : Network
+    members : int >= 1, M
+    one_hot : bool, observations are one-hot rows
+    isa : {"base", "v3", "v4", "auto"}, optional
+
+    The arrays are the caller's to fill:
+    theta : (M, D) float32, the parameters
+    x : (M, inputs) float32, the observations; None if one_hot
+    index : (M,) int64 in [0, inputs), the one-hot rows; None unless one_hot
+    """
+
+    cdef Network network
+    cdef readonly object theta, x, index, out
+    cdef float[:, ::1] theta_md, x_mo, out_ma
+    cdef int64_t[::1] index_m
+    cdef char[::1] scratch
+    cdef rml_isa isa
+
+    def __cinit__(self, Network network not None, members, one_hot=False, isa=None):
+        if members < 1:
+            raise ValueError(f"members must be at least 1, got {members}")
+        self.network = network
+        self.isa = isa_of(isa)
+        self.theta_md = self.theta = np.zeros((members, network.c.d), np.float32)
+        self.out_ma = self.out = np.zeros((members, network.c.width[network.c.layers]), np.float32)
+        if one_hot:
+            self.index_m = self.index = np.zeros(members, np.int64)
+        else:
+            self.x_mo = self.x = np.zeros((members, network.c.width[0]), np.float32)
+        self.scratch = aligned_bytes(rml_policy_scratch(&network.c) + 64)
+
+    def eval(self, rows):
+        """Outputs of some members, each of its own parameters for its own observation.
+
+        rows : (K,) int32 in [0, M), K <= M
+        Returns (K, outputs) float32 in the order of rows, in memory that the next call rewrites.
+        Raises ValueError on an array, a row or an index that does not fit.
+        """
+        check_array("rows", rows, "int32", ("K",))
+        cdef const int32_t[::1] member_k = rows
+        cdef size_t i, k = member_k.shape[0], m = self.out_ma.shape[0]
+        cdef size_t o = self.network.c.width[0]
+        cdef const float *x = NULL
+        cdef const int64_t *index = NULL
+        cdef rml_status status
+        if k > m:
+            raise ValueError(f"rows must have at most {m} elements, got {k}")
+        for i in range(k):
+            if not 0 <= member_k[i] < <int32_t>m:
+                raise ValueError(f"rows must be in [0, {m - 1}], got {member_k[i]}")
+            if self.index is not None and not 0 <= self.index_m[member_k[i]] < <int64_t>o:
+                raise ValueError(f"index must be in [0, {o - 1}], got {self.index_m[member_k[i]]}")
+        if k == 0:
+            return self.out[:0]
+        if self.index is None:
+            x = &self.x_mo[0, 0]
+        else:
+            index = &self.index_m[0]
+        with nogil:
+            status = rml_policy_eval_members(&self.out_ma[0, 0], &self.network.c,
+                                             &self.theta_md[0, 0], x, index, &member_k[0], k,
+                                             &self.scratch[0], self.isa)
+        check(status)
+        return self.out[:k]
 
 
 def argmax(logits):

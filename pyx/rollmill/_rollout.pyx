@@ -123,7 +123,7 @@ cdef class Rollout:
         return result
 
     def eval_units(self, theta, uint32_t iteration, double noise_stdev, uint32_t max_episode_steps,
-                   stats, first_unit, units, unit_pairs, stop):
+                   stats, first_unit, units, unit_pairs, stop, pairs=0):
         """Evaluate units [first_unit, first_unit + units) without the interpreter.
 
         theta : (D,) float32, C-contiguous, finite, may be read-only
@@ -133,7 +133,8 @@ cdef class Rollout:
         first_unit : int >= 0
         units, unit_pairs : int >= 1; pairs are numbered below 2**32 - 1
         stop : (1,) int32, polled at each step; once not 0 the call ends
-        Returns (done, pairs, stats): whole units done, (done * unit_pairs,) PAIR_DTYPE, and
+        pairs : int, pairs of all units together, so that the last one may be shorter; 0: no bound
+        Returns (done, pairs, stats): whole units done, their pairs as PAIR_DTYPE, and
         (done, 1 + 2*O) float64 or None.
         """
         cdef rml_rollout c = self.task(theta, iteration, noise_stdev, max_episode_steps, stop)
@@ -144,12 +145,17 @@ cdef class Rollout:
         if (first_unit + units) * unit_pairs > 0xFFFFFFFF:
             raise ValueError("(first_unit + units) * unit_pairs must be below 2**32, "
                              f"got {(first_unit + units) * unit_pairs}")
-        cdef size_t p = units * unit_pairs, each = unit_pairs
+        if pairs and not (first_unit + units - 1) * unit_pairs < pairs:
+            raise ValueError(f"pairs must be 0 or more than {(first_unit + units - 1) * unit_pairs}"
+                             f", the pairs before the last unit, got {pairs}")
+        last = (first_unit + units) * unit_pairs
+        cdef size_t p = (min(last, pairs) if pairs else last) - first_unit * unit_pairs
+        cdef size_t each = unit_pairs
         cdef const float[::1] theta_d = theta
         keep = self.freeze(&c, stats)
-        pairs = np.empty(p, PAIR_DTYPE)
+        records = np.empty(p, PAIR_DTYPE)
         gathered = np.empty((units, length)) if c.filter else None
-        cdef char[::1] pairs_p = pairs.view(np.int8)
+        cdef char[::1] pairs_p = records.view(np.int8)
         cdef double[:, ::1] gathered_us = gathered
         cdef double *stats_us = &gathered_us[0, 0] if c.filter else NULL
         cdef char[::1] scratch = aligned_bytes(self.scratch_size)
@@ -161,7 +167,7 @@ cdef class Rollout:
         if status != RML_EINTERRUPTED:
             check(status)
         del keep
-        return done, pairs[:done * unit_pairs], None if gathered is None else gathered[:done]
+        return done, records[:done * unit_pairs], None if gathered is None else gathered[:done]
 
     def eval_episodes(self, theta, uint32_t iteration, uint32_t max_episode_steps, stats,
                       uint32_t kind, first, episodes, stop):

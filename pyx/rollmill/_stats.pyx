@@ -7,6 +7,7 @@ A block of statistics is (1 + 2*O,) float64: count, mean, sum of squared deviati
 
 import numpy as np
 
+from libc.stdint cimport int32_t
 from rollmill._arrays cimport check_apart, check_array
 from rollmill.ckernels cimport rml_stats_freeze, rml_stats_merge, rml_stats_push
 
@@ -36,6 +37,33 @@ def stats_push(stats, x):
     with nogil:
         for i in range(n):
             rml_stats_push(&stats_s[0], &x_no[i, 0], o)
+
+
+def stats_push_rows(blocks, x, rows):
+    """Add one observation to each of some blocks in place: row r of x to block r.
+
+    blocks : (M, 1 + 2*O) float64, C-contiguous, writable
+    x : (M, O) float64, C-contiguous, may be read-only, apart from blocks
+    rows : (K,) int32 in [0, M)
+    Raises ValueError on an array or row that does not fit.
+    """
+    check_array("x", x, "float64", ("M", "O"))
+    cdef const double[:, ::1] x_mo = x
+    cdef size_t m = x_mo.shape[0], o = x_mo.shape[1], i, k
+    check_array("blocks", blocks, "float64", (m, 1 + 2 * o), True)
+    check_array("rows", rows, "int32", ("K",))
+    check_apart("blocks and x", (blocks, x))
+    cdef double[:, ::1] block_ms = blocks
+    cdef const int32_t[::1] row_k = rows
+    k = row_k.shape[0]
+    for i in range(k):
+        if not 0 <= row_k[i] < <int32_t>m:
+            raise ValueError(f"rows must be in [0, {m - 1}], got {row_k[i]}")
+    if o == 0:
+        raise ValueError("x must have at least one column")
+    with nogil:
+        for i in range(k):
+            rml_stats_push(&block_ms[row_k[i], 0], &x_mo[row_k[i], 0], o)
 
 
 def stats_merge(stats, blocks):

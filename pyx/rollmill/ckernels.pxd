@@ -277,6 +277,10 @@ cdef extern from "rollmill/rollmill.h" nogil:
     rml_status rml_policy_eval(float *out_na, const rml_policy *policy, const float *theta_d,
                                const float *x_no, const int64_t *index_n, size_t n, void *scratch,
                                rml_isa isa)
+    rml_status rml_policy_eval_members(float *out_ka, const rml_policy *policy,
+                                       const float *theta_md, const float *x_mo,
+                                       const int64_t *index_m, const int32_t *member_k, size_t k,
+                                       void *scratch, rml_isa isa)
     uint32_t rml_policy_argmax(const float *logit_a, size_t n)
     uint32_t rml_policy_sample(const float *logit_a, size_t n, float unit)
     void rml_tanh_eval(float *y_n, const float *x_n, size_t n, rml_isa isa)
@@ -343,5 +347,10 @@ cdef extern from "rollmill/rollmill.h" nogil:
     rml_status rml_optim_adam(float *theta_d, float *m_d, float *v_d, const float *gradient_d,
                               size_t d, uint64_t t, double stepsize, double beta1, double beta2,
                               double epsilon)
+    rml_status rml_optim_adamw(float *theta_d, float *m_d, float *v_d, const float *gradient_d,
+                               size_t d, uint64_t t, double stepsize, double beta1, double beta2,
+                               double epsilon, double weight_decay)
+    rml_status rml_optim_clipup(float *theta_d, float *v_d, const float *gradient_d, size_t d,
+                                double stepsize, double momentum, double max_speed)
     rml_status rml_optim_sgd(float *theta_d, float *v_d, const float *gradient_d, size_t d,
                              double stepsize, double momentum)

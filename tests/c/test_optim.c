@@ -40,6 +40,42 @@ static void adam_follows_its_paper(void) {
   for (int i = 0; i < D; i++) CHECK(isfinite(theta_d[i]));
 }
 
+static void adamw_decays_beside_the_step(void) {
+  /* No gradient: only the decay is left; and Adam is AdamW without it, to the bit. */
+  float theta_d[2] = {8, -4}, m_d[2] = {0}, v_d[2] = {0};
+  const float zero_d[2] = {0};
+  CHECK(rml_optim_adamw(theta_d, m_d, v_d, zero_d, 2, 1, 0.5, 0.9, 0.99, 1e-8, 0.25) == RML_OK);
+  CHECK(theta_d[0] == 7 && theta_d[1] == -3.5f);
+  float a_d[D], b_d[D], ma_d[D] = {0}, mb_d[D] = {0}, va_d[D] = {0}, vb_d[D] = {0}, g_d[D];
+  for (int i = 0; i < D; i++) a_d[i] = b_d[i] = g_d[i] = 0.3f * (float)(i - 11);
+  for (uint64_t t = 1; t < 9; t++) {
+    CHECK(rml_optim_adam(a_d, ma_d, va_d, g_d, D, t, 0.1, 0.9, 0.99, 1e-8) == RML_OK);
+    CHECK(rml_optim_adamw(b_d, mb_d, vb_d, g_d, D, t, 0.1, 0.9, 0.99, 1e-8, 0) == RML_OK);
+  }
+  CHECK(!memcmp(a_d, b_d, sizeof a_d) && !memcmp(va_d, vb_d, sizeof va_d));
+}
+
+static void clipup_normalises_and_clips(void) {
+  float theta_d[3] = {1, 2, 77}, v_d[3] = {0, 0, 77};
+  const float gradient_d[2] = {3e10f, -4e10f}, zero_d[2] = {0};
+  CHECK(rml_optim_clipup(theta_d, v_d, gradient_d, 2, 0.5, 0.5, 0.75) == RML_OK); /* |v| = 0.5 */
+  CHECK(fabs(v_d[0] - 0.3) < 1e-6 && fabs(v_d[1] + 0.4) < 1e-6);
+  CHECK(fabs(theta_d[0] - 0.7) < 1e-6 && fabs(theta_d[1] - 2.4) < 1e-6);
+  CHECK(rml_optim_clipup(theta_d, v_d, gradient_d, 2, 0.625, 0.5, 0.75) == RML_OK); /* 0.875 */
+  CHECK(fabs(v_d[0] - 0.45) < 1e-6 && fabs(v_d[1] + 0.6) < 1e-6);
+  CHECK(rml_optim_clipup(theta_d, v_d, zero_d, 2, 0.5, 0.5, 0.75) == RML_OK); /* no 0/0 */
+  CHECK(fabs(v_d[0] - 0.225) < 1e-6 && theta_d[2] == 77 && v_d[2] == 77);
+  const float bad_32[3][2] = {{NAN, 1}, {1, INFINITY}, {1e-45f, 0}}; /* the last: 0.5/1e-45 */
+  const float theta = theta_d[0], v = v_d[0];
+  for (int i = 0; i < 3; i++)
+    CHECK(rml_optim_clipup(theta_d, v_d, bad_32[i], 2, 0.5, 0.5, 0.75) == RML_EINVAL);
+  CHECK(rml_optim_clipup(theta_d, v_d, zero_d, 2, 0.5, 0.5, 0) == RML_EINVAL);
+  CHECK(rml_optim_clipup(theta_d, v_d, zero_d, 2, 0.5, 0.5, NAN) == RML_EINVAL);
+  CHECK(rml_optim_clipup(theta_d, v_d, zero_d, 2, NAN, 0.5, 1) == RML_EINVAL);
+  CHECK(rml_optim_clipup(theta_d, v_d, zero_d, 2, 0.5, 1, 1) == RML_EINVAL);
+  CHECK(theta_d[0] == theta && v_d[0] == v);
+}
+
 static void sgd_averages_its_gradients(void) {
   float theta_d[3] = {1, 2, 77}, v_d[3] = {0, 0.5f, 77};
   const float gradient_d[2] = {2, -1};
@@ -74,6 +110,8 @@ static void refused_steps_change_nothing(void) {
 int main(void) {
   first_adam_step_is_the_stepsize();
   adam_follows_its_paper();
+  adamw_decays_beside_the_step();
+  clipup_normalises_and_clips();
   sgd_averages_its_gradients();
   refused_steps_change_nothing();
   return 0;

@@ -125,6 +125,42 @@ static void check_network(uint32_t layers, const uint32_t *width, rml_activation
   free(theta_d);
 }
 
+/* Members with parameters of their own, in any order and number, give what each gives alone. */
+static void members_equal_each_alone(void) {
+  enum { M = 5, O = 7, A = 3 };
+  static const int32_t rows_5[M] = {4, 0, 3, 1, 2};
+  rml_policy policy;
+  CHECK(rml_policy_init(&policy, 2, (const uint32_t[3]){O, 19, A}, RML_TANH) == RML_OK);
+  float *theta_md = malloc(M * policy.d * sizeof(float)), x_mo[M * O];
+  CHECK(theta_md);
+  CHECK(rml_normal_fill(theta_md, M * policy.d, KEY, RML_STREAM_INIT, 0, 0, 0, RML_ISA_AUTO) ==
+        RML_OK);
+  CHECK(rml_normal_fill(x_mo, M * O, KEY, RML_STREAM_REPLAY, 0, 0, 0, RML_ISA_AUTO) == RML_OK);
+  const int64_t index_m[M] = {6, 0, 3, 3, 1};
+  const size_t scratch_bytes = rml_policy_scratch(&policy);
+  for (int b = 0; b < 3; b++)
+    for (int hot = 0; hot < 2; hot++)
+      for (size_t k = 0; k <= M; k++) {
+        void *scratch = with_guard(scratch_bytes);
+        float *out_ka = with_guard(k * A * sizeof(float)), want_a[A];
+        CHECK(rml_policy_eval_members(out_ka, &policy, theta_md, hot ? NULL : x_mo,
+                                      hot ? index_m : NULL, rows_5, k, scratch,
+                                      isa_3[b]) == RML_OK);
+        for (size_t i = 0; i < k; i++) {
+          const size_t m = (size_t)rows_5[i];
+          CHECK(rml_policy_eval(want_a, &policy, theta_md + m * policy.d,
+                                hot ? NULL : x_mo + m * O, hot ? index_m + m : NULL, 1, scratch,
+                                RML_ISA_BASE) == RML_OK);
+          CHECK(memcmp(out_ka + i * A, want_a, sizeof want_a) == 0);
+        }
+        free_guarded(out_ka, k * A * sizeof(float));
+        free_guarded(scratch, scratch_bytes);
+      }
+  CHECK(rml_policy_eval_members(x_mo, &policy, theta_md, NULL, NULL, rows_5, 1, NULL,
+                                RML_ISA_AUTO) == RML_EINVAL);
+  free(theta_md);
+}
+
 static void networks_equal_a_plain_triple_loop(void) {
   static const uint32_t width_9[9] = {1, 2, 3, 4, 5, 17, 31, 64, 65};
   for (int i = 0; i < 9; i++)
@@ -242,6 +278,7 @@ int main(void) {
   shapes_are_checked_and_counted();
   first_parameters_are_scaled_normals_and_zero_biases();
   networks_equal_a_plain_triple_loop();
+  members_equal_each_alone();
   tanh_keeps_its_bound();
   the_first_of_the_largest_is_chosen();
   probabilities_are_the_softmax();

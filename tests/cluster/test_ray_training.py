@@ -9,8 +9,9 @@ import signal
 import warnings
 
 import pytest
-from rollmill import Algorithm, ESConfig
+from rollmill import Algorithm, ARSConfig, ESConfig
 from rollmill.batch import Ledger
+from rollmill.cluster.jobs import UnitJob
 
 ITERATIONS = 5
 
@@ -153,3 +154,32 @@ def test_a_run_goes_on_with_another_engine(in_one_thread, drift, ray4, tmp_path)
     with Algorithm.from_checkpoint(checkpoint, num_threads=1) as algo:
         assert algo.engine.name == "threads"
         assert first + second + train(algo, 1) == in_one_thread
+
+
+def ars(library, **options):
+    """Seven directions in units of three: the last unit holds one."""
+    common = {
+        "seed": 3, "num_rollouts": 7, "rollouts_used": 4, "unit_pairs": 3, "noise_stdev": 0.3,
+        "noise_size": 1 << 16, "sgd_stepsize": 0.05, "eval_prob": 0.3, "slots_per_actor": 1,
+    }  # fmt: skip
+    config = ARSConfig().environment(f"{library}:drift_nan")
+    return config.training(**{**common, **options})
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_ars_on_ray_gives_the_bits_of_threads(ray4, drift, workers):
+    expected = run(ars(drift, num_threads=1))
+    assert len({hashed for hashed, *_ in expected}) == ITERATIONS
+    assert [episodes for _, episodes, *_ in expected] == [14] * ITERATIONS
+    assert run(ars(drift, num_workers=workers)) == expected
+
+
+def test_a_dropped_last_unit_holds_the_directions_that_are_left():
+    job = UnitJob(Ledger(0, 3, 0, 0, pairs=7), stats_size=9)
+    for unit in (2, 0, 1):
+        job.drop(unit)
+    assert job.complete
+    batch = job.ledger.batch()
+    assert batch.pairs["pair"].tolist() == list(range(7))
+    assert (batch.pairs["status"] != 0).all()
+    assert batch.stats.shape == (3, 9)

@@ -464,12 +464,36 @@ def power(base, t):
     return result
 
 
-def adam(theta, m, v, gradient, t, stepsize, beta1=0.9, beta2=0.999, epsilon=1e-8):
-    """One step of Adam: new (theta, m, v)."""
+def adam(
+    theta, m, v, gradient, t, stepsize, beta1=0.9, beta2=0.999, epsilon=1e-8, weight_decay=0.0
+):
+    """One step of AdamW, or of Adam without a decay: new (theta, m, v)."""
     rate = F(stepsize * np.sqrt(1 - power(beta2, t)) / (1 - power(beta1, t)))
     m = F(beta1) * m + F(1 - beta1) * gradient
     v = F(beta2) * v + F(1 - beta2) * (gradient * gradient)
-    return theta - rate * m / (np.sqrt(v) + F(epsilon)), m, v
+    keep = F(1 - stepsize * weight_decay)
+    return keep * theta - rate * m / (np.sqrt(v) + F(epsilon)), m, v
+
+
+def length(x):
+    """Square root of eight float64 sums, added as a tree."""
+    padded = np.zeros(-(-max(len(x), 1) // 8) * 8)
+    padded[: len(x)] = x
+    total = np.zeros(8)
+    for row in padded.reshape(-1, 8):
+        total += row * row
+    for half in (4, 2, 1):
+        total = total[:half] + total[half:]
+    return np.sqrt(total[0])
+
+
+def clipup(theta, v, gradient, stepsize, max_speed, momentum=0.9):
+    """One step of ClipUp: new (theta, v)."""
+    norm = length(gradient)
+    v = F(momentum) * v + F(stepsize / norm if norm > 0 else 0) * gradient
+    speed = length(v)
+    v = v * F(max_speed / speed if speed > max_speed else 1)
+    return theta - v, v
 
 
 def sgd(theta, v, gradient, stepsize, momentum=0.0):

@@ -71,7 +71,8 @@ def test_command_line_prints_one_json_object(capsys):
     assert main(arguments) == 0
     out = capsys.readouterr().out
     found = json.loads(out.splitlines()[-1])
-    assert [result["name"] for result in found["results"]] == ["ranks", "adam", "adam_memory"]
+    names = [result["name"] for result in found["results"]]
+    assert names == ["ranks", "adam", "adam_memory", "clipup"]
     assert found["machine"]["read_gb_per_s"] > 0
     assert found["machine"]["flops_gflop_per_s"] > 0
     assert found["plan"]["repeats"] == 2
@@ -181,6 +182,12 @@ def test_peer_kernels_compute_what_ours_do():
     for t in (1, 2, 3):
         _optim.adam_step(ours, m, v, gradient, t, 0.01)
         theta = adam.update(theta, gradient)
+    np.testing.assert_allclose(theta, ours, rtol=1e-5)
+
+    clipup, v = peers.ClipUp(77, 0.01), np.zeros(77, np.float32)
+    for _ in range(5):
+        _optim.clipup_step(ours, v, gradient, 0.01, 0.02)
+        theta = clipup.update(theta, gradient)
     np.testing.assert_allclose(theta, ours, rtol=1e-5)
 
     widths = (5, 7, 3)

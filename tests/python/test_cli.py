@@ -240,7 +240,7 @@ def test_info(call):
     assert len(out.splitlines()) == len(facts)
 
 
-@pytest.mark.parametrize("name", ["", "train", "evaluate", "info", "bench"])
+@pytest.mark.parametrize("name", ["", "train", "evaluate", "plot", "info", "bench"])
 def test_help(call, name):
     code, out, err = call(*filter(None, [name]), "--help")
     assert (code, err) == (0, "")
@@ -272,9 +272,9 @@ USAGE = [
     (["train", "--num-workers", "-1"], "num_workers must be"),
     (["train", "--checkpoint-freq", "-1"], "--checkpoint-freq must be at least 0"),
     (["train", "--env", "rollmill/Maze"], '"rollmill/Maze-v0"'),
-    (["train", "--env", "CartPole-v1"], "unknown native environment"),
+    (["train", "--env", "CartPole-v9"], 'unknown environment "CartPole-v9": the newest'),
     (["train", "--env", ""], "env must be a string"),
-    (["train", "--env", "x\ny"], "unknown native environment"),
+    (["train", "--env", "x\ny"], "unknown environment"),
     (["train", "--run", "ESS"], 'unknown algorithm "ESS". Did you mean "ES"'),
     (["train", "--run", "PPO"], 'unknown algorithm "PPO"'),
     (["train", "--run", ""], "unknown algorithm"),

@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-from rollmill import ESConfig
-from rollmill.algorithms import es_config
+from rollmill import ARSConfig, ESConfig
+from rollmill.algorithms import ALGORITHMS, ars_config, es_config
 from rollmill.envs import env_spec
 from rollmill.presets import PRESETS, find_preset
 
@@ -15,27 +15,28 @@ MAZE = "rollmill/Maze-v0"
 INTEGER = ["1", 1.5, True, None, math.nan, math.inf, [], {}]
 NUMBER = ["1", True, None, math.nan, math.inf, -math.inf, [], {}, -1, 10**400]
 TEXT = [1, "", None, [], {}]
-CASES = {
+BAD_POINTS = [[], [1], [[0, 1, 2]], [[1, 0.5]], [[0, 0.5], [0, 0.4]],
+              [[0, 0.5], [5, 0.4], [4, 0.3]], [[0.5, 1]], [["0", 1]], [[True, 1]],
+              [[0, 0]], [[0, "1"]]]  # fmt: skip
+POINTS = [((0, 0.5),), ((0, 0.5), (1000, 0.01))]
+SHARED = {
     "env": ([MAZE, "./lib.so:f"], TEXT),
     "env_config": ([{}, {"rows": 4}], [1, "x", None, [], {1: 2}]),
     "seed": ([None, 0, 7, 2**64, np.int64(3), 3.0], [-1, "1", 1.5, True, math.nan]),
-    "preset": (["auto", "none"], ["Auto!", None, 1, []]),
+    "preset": (["auto", "none", "ars", "es"], ["Auto!", None, 1, []]),
     "engine": (["auto", "threads", "ray"], ["thread", None, 1, []]),
     "num_workers": ([0, 3], [-1, *INTEGER]),
     "num_threads": ([None, 1, 4096], [0, -1, 4097, "1", 1.5, True]),
     "address": ([None, "local", "auto"], [1, "", []]),
     "slots_per_actor": ([None, 1], [0, -1, "1", 1.5, True]),
-    "episodes_per_batch": ([1, 1000, 1e3], [0, -1, 2**32 + 1, *INTEGER]),
-    "train_batch_size": ([0, 10], [-1, 2**53 + 1, *INTEGER]),
     "unit_pairs": ([1, 4096], [0, 4097, *INTEGER]),
-    "max_episode_steps": ([None, 1, 2**32 - 1], [0, 2**32, "1", 1.5, True]),
-    "noise_stdev": ([1e-30, 0.02, 1, 1e30], [0, 1e-50, 1e50, *NUMBER]),
+    "max_episode_steps": (
+        [None, 1, 2**32 - 1, ((0, 5), (100, 50))],
+        [0, 2**32, "1", 1.5, True, [[0, 1.5]], *BAD_POINTS],
+    ),
+    "noise_stdev": ([1e-30, 0.02, 1, 1e30, *POINTS], [0, 1e-50, 1e50, *NUMBER, *BAD_POINTS]),
     "noise_size": ([1, 2**32], [0, 2**32 + 1, *INTEGER]),
     "noise_storage": (["auto", "generated", "table"], ["tables", None, 1]),
-    "optimizer": (["adam", "sgd"], ["Adamm", None, 1]),
-    "stepsize": ([1e-30, 0.01, 1], [0, 1e-50, 1e50, *NUMBER]),
-    "momentum": ([0, 0.9], [1, 1.5, *NUMBER]),
-    "l2_coeff": ([0, 0.005], [1e50, *NUMBER]),
     "gamma": ([0, 0.99, 1], [1.01, *NUMBER]),
     "sample_actions": ([True, False], [1, 0, "true", None]),
     "reward_offset": ([-5, 0, 1.5], [1e50, -1e50, float("nan"), "1", None, True]),
@@ -47,24 +48,55 @@ CASES = {
     "eval_prob": ([0, 0.5, 1], [1.5, *NUMBER]),
     "report_length": ([1, 10], [0, *INTEGER]),
 }
+STEPSIZE = ([1e-30, 0.01, 1, *POINTS], [0, 1e-50, 1e50, *NUMBER, *BAD_POINTS])
+CASES = {
+    ESConfig: {
+        **SHARED,
+        "episodes_per_batch": ([1, 1000, 1e3], [0, -1, 2**32 + 1, *INTEGER]),
+        "train_batch_size": ([0, 10], [-1, 2**53 + 1, *INTEGER]),
+        "return_proc_mode": (["centered_rank", "normalized", "raw"], ["rank", None, 1]),
+        "optimizer": (["adam", "adamw", "sgd", "clipup"], ["Adamm", None, 1]),
+        "stepsize": STEPSIZE,
+        "momentum": ([0, 0.9], [1, 1.5, *NUMBER]),
+        "max_speed": ([None, 0.1], [0, 1e50, -1, "1", math.nan, True, []]),
+        "l2_coeff": ([0, 0.005], [1e50, *NUMBER]),
+    },
+    ARSConfig: {
+        **SHARED,
+        "num_rollouts": ([1, 32, 1e3], [0, 2**31 + 1, *INTEGER]),
+        "rollouts_used": ([1, 32], [0, 2**31 + 1, *INTEGER]),
+        "sgd_stepsize": STEPSIZE,
+    },
+}
+CONFIGS = list(CASES)
 
 
-def test_every_option_has_cases():
-    assert CASES.keys() == ESConfig.options().keys()
+def cases(side):
+    return [
+        (config, name, value)
+        for config, options in CASES.items()
+        for name, values in options.items()
+        for value in values[side]
+    ]
 
 
-@pytest.mark.parametrize(("name", "value"), [(n, v) for n in CASES for v in CASES[n][0]])
-def test_option_accepts(name, value):
-    config = ESConfig().update_from_dict({name: value})
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_option_has_cases(config):
+    assert CASES[config].keys() == config.options().keys()
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), cases(0))
+def test_option_accepts(kind, name, value):
+    config = kind().update_from_dict({name: value})
     got = getattr(config, name)
     assert got == (tuple(value) if isinstance(value, list) else value)
     assert name in config.set_by_user
-    assert ESConfig(**{name: value}) == config
+    assert kind(**{name: value}) == config
 
 
-@pytest.mark.parametrize(("name", "value"), [(n, v) for n in CASES for v in CASES[n][1]])
-def test_option_refuses(name, value):
-    config = ESConfig()
+@pytest.mark.parametrize(("kind", "name", "value"), cases(1))
+def test_option_refuses(kind, name, value):
+    config = kind()
     before = config.to_dict()
     with pytest.raises(ValueError, match=name) as caught:
         config.training(gamma=0.5, **{name: value}) if name != "gamma" else config.set(name, value)
@@ -73,9 +105,10 @@ def test_option_refuses(name, value):
     assert config.set_by_user == {}
 
 
-def test_every_default_passes_its_own_check():
-    for name, option in ESConfig.options().items():
-        default = getattr(ESConfig(), name)
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_default_passes_its_own_check(config):
+    for name, option in config.options().items():
+        default = getattr(config(), name)
         assert option.metadata["check"](name, default) == default
         assert option.metadata["doc"]
 
@@ -106,6 +139,32 @@ def test_methods_and_private_names_are_no_options():
 )  # fmt: skip
 def test_old_spellings(old, new, value):
     assert getattr(ESConfig().training(**{old: value}), new) == value
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value"),
+    [("deltas_used", "rollouts_used", 5), ("stepsize", "sgd_stepsize", 0.5),
+     ("num_rollout_workers", "num_workers", 2), ("num_env_runners", "num_workers", 2),
+     ("offset", "reward_offset", 1.0)],
+)  # fmt: skip
+def test_old_spellings_of_ars(old, new, value):
+    assert getattr(ARSConfig().training(**{old: value}), new) == value
+    with pytest.warns(UserWarning, match="return_proc_mode.*means nothing here"):
+        assert ARSConfig().training(return_proc_mode="centered_rank") == ARSConfig()
+
+
+def test_rllibs_defaults_of_ars():
+    config = ARSConfig()
+    assert (config.noise_stdev, config.num_rollouts, config.rollouts_used) == (0.02, 32, 32)
+    assert (config.sgd_stepsize, config.action_noise_std, config.eval_prob) == (0.01, 0.0, 0.03)
+    assert (config.report_length, config.reward_offset) == (10, 0.0)
+    assert config.observation_filter == "MeanStdFilter"
+
+
+def test_rollouts_used_are_at_most_all():
+    assert ARSConfig(num_rollouts=5).resolved().rollouts_used == 5
+    with pytest.raises(ValueError, match="rollouts_used must be at most num_rollouts, 5, got 6"):
+        ARSConfig(num_rollouts=5, rollouts_used=6).build()
 
 
 def test_options_without_meaning_are_accepted_with_a_note():
@@ -184,13 +243,43 @@ def test_preset_precedence():
     assert config.noise_stdev == default  # the user's own config stays as it is
 
 
-def test_presets_fit_their_algorithm():
-    for (algorithm, env), preset in PRESETS.items():
-        assert algorithm == "ES"
-        ESConfig().environment(env).training(**preset.config)
-        with ESConfig().environment(env).build() as algo:
-            assert preset.stop.keys() <= set(algo.result_names())
+@pytest.mark.parametrize(("algorithm", "env"), PRESETS)
+def test_presets_fit_their_algorithm(algorithm, env):
+    if "rollmill/" not in env:
+        pytest.importorskip("mujoco")
+    if env == "Pusher-v4":
+        pytest.skip("Gymnasium's Pusher-v4 refuses this mujoco")
+    preset, kind = PRESETS[algorithm, env], ALGORITHMS[algorithm]
+    kind().environment(env).training(**preset.config)
+    with kind().environment(env).training(num_threads=1).build() as algo:
+        assert preset.stop.keys() <= set(algo.result_names())
+        assert all(getattr(algo.config, name) == value for name, value in preset.config.items())
+
+
+def test_presets_are_found_by_name():
     assert find_preset("ES", "no such").config == {}
+    assert find_preset("ARS", "Swimmer-v4", "none").config == {}
+    named = find_preset("ARS", "Swimmer-v4", "ars")
+    assert named is PRESETS["ARS", "Swimmer-v4"]
+    with pytest.raises(ValueError, match="one of ARS, got --run ES"):
+        find_preset("ES", "Swimmer-v4", "ars")
+    with pytest.raises(ValueError, match=r'preset .ars.: "Swimer-v4". Did you mean "Swimmer-v4"'):
+        ARSConfig(env="Swimer-v4", preset="ars").resolved()
+
+
+@pytest.mark.parametrize(
+    ("task", "alpha", "nu", "n", "b", "shift"),
+    [("Swimmer", 0.02, 0.01, 1, 1, 0), ("Hopper", 0.01, 0.025, 8, 4, -1),
+     ("HalfCheetah", 0.02, 0.03, 32, 4, 0), ("Walker2d", 0.03, 0.025, 40, 30, -1),
+     ("Ant", 0.015, 0.025, 60, 20, -1), ("Humanoid", 0.02, 0.0075, 230, 230, -5)],
+)  # fmt: skip
+@pytest.mark.parametrize("version", ["v4", "v5"])
+def test_the_papers_settings(task, alpha, nu, n, b, shift, version):
+    config = ARSConfig(env=f"{task}-{version}").resolved()
+    assert (config.sgd_stepsize, config.noise_stdev) == (alpha, nu)
+    assert (config.num_rollouts, config.rollouts_used) == (n, b)
+    assert config.reward_offset == -shift
+    assert config.fcnet_hiddens == ()
 
 
 # Contradictions that only show when an algorithm is built.
@@ -212,7 +301,7 @@ def test_engine_auto():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"env": "rollmill/Maze-v1"}, 'unknown native environment .* "rollmill/Maze-v0"'),
+    [({"env": "rollmill/Maze-v1"}, 'unknown environment .* "rollmill/Maze-v0"'),
      ({"env_config": {"row": 3}}, 'option "row". Did you mean "rows"'),
      ({"env_config": {"rows": -1}}, "rows"),
      ({"noise_size": 100}, "noise_size must be at least 6084, the number of parameters")],
@@ -222,7 +311,8 @@ def test_build_refuses(options, message):
         ESConfig().training(**options).build()
 
 
-def test_examples_in_docstrings():
-    failed, tried = doctest.testmod(es_config)
+@pytest.mark.parametrize("module", [es_config, ars_config])
+def test_examples_in_docstrings(module):
+    failed, tried = doctest.testmod(module)
     assert tried > 3
     assert not failed

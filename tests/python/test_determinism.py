@@ -15,6 +15,8 @@ from rollmill import ESConfig, _isa, engine
 from rollmill.rollouts import Rollouts
 
 GOLDEN_DRIFT = "9ef6c1dfad936846819667cacfd2d84013c3eb8ed1a5c780450bcf4ee3870360"
+GOLDEN_CLIPUP = "a0c329b287960022a1223b2c3e00915d5f09ea29d327afa61a323d5d602ab3cc"
+GOLDEN_ARS = "44475c95cd94db11d1f15d345a0c761480d8d44987facbc74739515efaf95c19"
 GOLDEN_MAZE = "92e4a0ae14f31de89c51e2650d714f213250816f3e32ed271f554818bd12bffa"
 
 
@@ -170,7 +172,7 @@ def test_sampled_actions_are_drawn_by_name(drift_library):
 PROGRAM = """
 import sys
 from drifting import drift_config, train
-from rollmill import ESConfig, _isa
+from rollmill import ARSConfig, ESConfig, _isa
 assert _isa.isa_name() == sys.argv[2], _isa.isa_name()
 print(train(drift_config(sys.argv[1]), 5)[0][-1])
 maze = ESConfig(preset="none").environment("rollmill/Maze-v0").training(
@@ -179,6 +181,13 @@ maze = ESConfig(preset="none").environment("rollmill/Maze-v0").training(
     noise_stdev=0.3, noise_size=1 << 16, optimizer="adam", stepsize=0.05, l2_coeff=0.0,
     update_blas="none", eval_prob=0.03)
 print(train(maze, 3)[0][-1])
+clipup = drift_config(sys.argv[1], optimizer="clipup", return_proc_mode="normalized",
+                      stepsize=[[0, 0.3], [5000, 0.1]], noise_stdev=[[0, 0.4], [3000, 0.2]])
+print(train(clipup, 5)[0][-1])
+ars = ARSConfig().environment(sys.argv[1] + ":drift").training(
+    seed=11, num_rollouts=7, rollouts_used=4, unit_pairs=2, noise_stdev=0.3, noise_size=1 << 16,
+    sgd_stepsize=0.05, eval_prob=0.1, num_threads=1)
+print(train(ars, 5)[0][-1])
 """
 
 
@@ -192,7 +201,7 @@ def test_golden_parameters_on_every_instruction_set(drift_library, isa):
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stderr == ""
-    assert done.stdout.split() == [GOLDEN_DRIFT, GOLDEN_MAZE]
+    assert done.stdout.split() == [GOLDEN_DRIFT, GOLDEN_MAZE, GOLDEN_CLIPUP, GOLDEN_ARS]
 
 
 # Seeds.

@@ -1,10 +1,14 @@
 """What the documents show is run: blocks of Python, and commands as far as they are quick."""
 
+import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from rollmill import ARSConfig, ESConfig
 from rollmill.cli.main import main, parse
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +51,11 @@ def home(tmp_path, monkeypatch):
 def test_python_blocks_run(document):
     """In order, as one program, in an empty directory."""
     names = {"__name__": "document"}
-    for number, text in enumerate(blocks(document, "python"), 1):
+    found = blocks(document, "python")
+    if any("import ray" in text for text in found):  # a Ray of its own, in a process of its own
+        subprocess.run([sys.executable, "-c", "\n".join(found)], check=True)
+        return
+    for number, text in enumerate(found, 1):
         exec(compile(text, f"{document.name}, block {number}", "exec"), names)
 
 
@@ -71,3 +79,15 @@ def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#\s]+)", document.read_text()):
         if "://" not in target:
             assert (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("config", [ESConfig, ARSConfig])
+def test_every_option_is_documented_with_its_default(config):
+    text = (ROOT / "docs" / "algorithms.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| `(.*?)` \| (.+) \|$", text, re.MULTILINE)
+    for name, option in config.options().items():
+        default = getattr(config(), name)
+        shown = json.dumps(default).strip('"')
+        assert (name, shown, option.metadata["doc"]) in [
+            (row, value.strip('"'), doc) for row, value, doc in rows
+        ], name

@@ -4,7 +4,7 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from misfits import SIZES, bits, check_refused, read_only
-from rollmill._optim import adam_step, sgd_step
+from rollmill._optim import adam_step, clipup_step, sgd_step
 
 examples = settings(deadline=None, derandomize=True, max_examples=60)
 beta = st.floats(0, 1, exclude_max=True)
@@ -24,12 +24,13 @@ def vectors(d, seed, count):
     beta,
     beta,
     st.floats(1e-12, 1),
+    st.sampled_from([0.0, 0.01, 3.0]),
 )
-def test_adam_equals_the_reference(d, seed, t, stepsize, beta1, beta2, epsilon):
+def test_adam_equals_the_reference(d, seed, t, stepsize, beta1, beta2, epsilon, decay):
     theta, m, v, gradient = vectors(d, seed, 4)
     v = np.abs(v)
-    want = reference.adam(theta, m, v, gradient, t, stepsize, beta1, beta2, epsilon)
-    adam_step(theta, m, v, read_only(gradient), t, stepsize, beta1, beta2, epsilon)
+    want = reference.adam(theta, m, v, gradient, t, stepsize, beta1, beta2, epsilon, decay)
+    adam_step(theta, m, v, read_only(gradient), t, stepsize, beta1, beta2, epsilon, decay)
     assert [bits(a) for a in (theta, m, v)] == [bits(a) for a in want]
 
 
@@ -41,6 +42,28 @@ def test_sgd_equals_the_reference(d, seed, stepsize, momentum):
     want = reference.sgd(theta, v, gradient, stepsize, momentum)
     sgd_step(theta, v, read_only(gradient), stepsize, momentum)
     assert [bits(a) for a in (theta, v)] == [bits(a) for a in want]
+
+
+@pytest.mark.parametrize("d", SIZES)
+@settings(examples, max_examples=10)
+@given(st.integers(0, 2**32), st.floats(-1, 1), beta, st.floats(1e-3, 2))
+def test_clipup_equals_the_reference(d, seed, stepsize, momentum, max_speed):
+    theta, v, gradient = vectors(d, seed, 3)
+    want = reference.clipup(theta, v, gradient, stepsize, max_speed, momentum)
+    clipup_step(theta, v, read_only(gradient), stepsize, max_speed, momentum)
+    assert [bits(a) for a in (theta, v)] == [bits(a) for a in want]
+
+
+def test_clipups_speed_is_bounded_and_a_gradients_length_does_not_matter():
+    theta, v, gradient = vectors(50, 1, 3)
+    v[:] = 0
+    for scale in (1e-30, 1.0, 1e30) * 10:
+        before = theta.copy()
+        clipup_step(theta, v, np.float32(scale) * gradient, 0.1, 0.15, 0.9)
+        assert np.linalg.norm(theta - before) < 0.15 + 1e-5
+    np.testing.assert_allclose(v, 0.15 * gradient / np.linalg.norm(gradient), rtol=1e-5)
+    clipup_step(theta, v, np.zeros(50, np.float32), 0.1, 0.15, 0.5)
+    assert np.linalg.norm(v) == pytest.approx(0.075)  # no gradient: it slows down
 
 
 def test_adam_follows_its_paper():
@@ -58,16 +81,18 @@ def test_adam_follows_its_paper():
     np.testing.assert_allclose(theta, exact, atol=2e-5)
 
 
-@pytest.mark.parametrize("step", ["adam", "sgd"])
-def test_both_minimise(step):
+@pytest.mark.parametrize("step", ["adam", "sgd", "clipup"])
+def test_all_minimise(step):
     target, theta, m, v = (np.zeros(9, np.float32) for _ in range(4))
     target += 3
     for t in range(1, 2001):
         if step == "adam":
             adam_step(theta, m, v, theta - target, t, 0.01)
+        elif step == "clipup":
+            clipup_step(theta, v, theta - target, 0.3 / t**0.5, 0.6 / t**0.5, 0.5)
         else:
             sgd_step(theta, v, theta - target, 0.01, 0.9)
-    np.testing.assert_allclose(theta, target, atol=1e-2)
+    np.testing.assert_allclose(theta, target, atol=2e-2)
 
 
 def test_no_gradient_makes_no_step():
@@ -92,6 +117,9 @@ def test_no_gradient_makes_no_step():
         {"epsilon": 0.0},
         {"epsilon": 1e-60},
         {"epsilon": np.inf},
+        {"weight_decay": -0.1},
+        {"weight_decay": np.nan},
+        {"weight_decay": 1e300},
     ],
 )
 def test_refused_adam_steps_change_nothing(bad):
@@ -111,10 +139,26 @@ def test_refused_sgd_steps_change_nothing(bad):
     assert [bits(a) for a in arrays] == before
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [{"stepsize": np.nan}, {"stepsize": 1e300}, {"momentum": 1.0}, {"max_speed": 0},
+     {"max_speed": np.nan}, {"max_speed": 1e300}, {"gradient": np.nan}, {"gradient": np.inf}],
+)  # fmt: skip
+def test_refused_clipup_steps_change_nothing(bad):
+    theta, v, gradient = vectors(3, 1, 3)
+    gradient[1] = bad.get("gradient", 1)
+    options = {key: value for key, value in bad.items() if key != "gradient"}
+    before = [bits(a) for a in (theta, v)]
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        clipup_step(theta, v, gradient, **{"stepsize": 0.1, "max_speed": 1.0, **options})
+    assert [bits(a) for a in (theta, v)] == before
+
+
 def test_bad_arrays_are_named():
     for count, step, names in (
         (4, lambda *a: adam_step(*a, 1, 0.1), ("theta", "m", "v", "gradient")),
         (3, lambda *a: sgd_step(*a, 0.1), ("theta", "v", "gradient")),
+        (3, lambda *a: clipup_step(*a, 0.1, 0.2), ("theta", "v", "gradient")),
     ):
         for i, name in enumerate(names):
             good = vectors(5, 1, count)

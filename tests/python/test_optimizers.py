@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from rollmill.optimizers import SGD, Adam, make_optimizer
+from rollmill.optimizers import SGD, Adam, ClipUp, make_optimizer
 
 
 def random(n, seed):
@@ -35,7 +35,27 @@ def test_sgd_is_the_docstrings():
         np.testing.assert_allclose(theta, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["adam", "sgd"])
+def test_adamw_decays_the_weights():
+    adam, adamw = Adam(9, stepsize=0.1), make_optimizer("adamw", 9, stepsize=0.1, weight_decay=0.5)
+    theta = random(9, 0)
+    difference = adam.update(theta, random(9, 1)) - adamw.update(theta, random(9, 1))
+    np.testing.assert_allclose(difference, 0.05 * theta, atol=1e-6)
+
+
+def test_clipups_speed_is_twice_its_stepsize_unless_given():
+    for clipup, speed in ((ClipUp(9, 0.1), 0.2), (ClipUp(9, 0.1, max_speed=0.11), 0.11)):
+        theta = random(9, 0)
+        for _ in range(30):
+            before, theta = theta, clipup.update(theta, random(9, 1))
+        assert np.linalg.norm(theta - before) == pytest.approx(speed, rel=1e-4)
+    clipup = ClipUp(9, 0.1)
+    clipup.stepsize = 0.05  # a schedule
+    for _ in range(30):
+        before, theta = theta, clipup.update(theta, random(9, 1))
+    assert np.linalg.norm(theta - before) == pytest.approx(0.1, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "clipup"])
 def test_update_leaves_its_arguments_as_they_are(name):
     optimizer = make_optimizer(name, 5, stepsize=0.1)
     theta, gradient = random(5, 0), random(5, 1)
@@ -46,7 +66,7 @@ def test_update_leaves_its_arguments_as_they_are(name):
     assert (np.sign(theta - new) == np.sign(gradient)).all()  # it descends
 
 
-@pytest.mark.parametrize("name", ["adam", "sgd"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "clipup"])
 def test_the_state_is_all_there_is(name):
     """An optimiser that takes over the state and the count goes on as the first one does."""
     one = make_optimizer(name, 5, stepsize=0.1)
@@ -63,7 +83,7 @@ def test_unknown_optimizer():
         make_optimizer("adm", 5, stepsize=0.1)
 
 
-@pytest.mark.parametrize("name", ["adam", "sgd"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "clipup"])
 def test_arrays_that_do_not_fit(name):
     optimizer = make_optimizer(name, 5, stepsize=0.1)
     with pytest.raises(ValueError, match="shape"):

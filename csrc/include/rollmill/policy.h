@@ -46,6 +46,13 @@ rml_status rml_policy_eval(float *out_na, const rml_policy *policy, const float 
                            const float *x_no, const int64_t *index_n, size_t n, void *scratch,
                            rml_isa isa);
 
+/* out_ka[i] = the outputs of member member_k[i]'s own parameters theta_md[member] for its own row,
+ * x_mo[member] or where x_mo is NULL the one-hot row index_m[member] (unchecked, as the members
+ * are). Each row's bits are those of rml_policy_eval. Scratch as there. */
+rml_status rml_policy_eval_members(float *out_ka, const rml_policy *policy, const float *theta_md,
+                                   const float *x_mo, const int64_t *index_m,
+                                   const int32_t *member_k, size_t k, void *scratch, rml_isa isa);
+
 /* The first of the largest of n logits; a NaN is never chosen over a number. */
 uint32_t rml_policy_argmax(const float *logit_a, size_t n);
 

@@ -23,7 +23,7 @@ def evaluation_figures(records: NDArray[np.void]) -> dict[str, Any]:
         "reward_mean": _mean(returns),
         "reward_min": _extreme(returns, np.min),
         "reward_max": _extreme(returns, np.max),
-        "reward_sem": float(returns.std(ddof=1) / math.sqrt(len(good))) if len(good) > 1 else None,
+        "reward_sem": _sem(returns),
         "len_mean": _mean(lengths),
         "len_min": _extreme(lengths, np.min),
         "len_max": _extreme(lengths, np.max),
@@ -40,12 +40,14 @@ def evaluation_figures(records: NDArray[np.void]) -> dict[str, Any]:
 def training_figures(kept: NDArray[np.void]) -> dict[str, Any]:
     """Summarise perturbed episodes; None where no pair was kept.
 
-    kept : (P,) of `rollmill._rollout.PAIR_DTYPE`
+    kept : (P,) of `rollmill._rollout.PAIR_DTYPE`; the standard error is over pairs, since the two
+        signs of one are not independent
     """
     return {
         "reward_mean": _mean(kept["return"]),
         "reward_min": _extreme(kept["return"], np.min),
         "reward_max": _extreme(kept["return"], np.max),
+        "reward_sem": _sem(kept["return"].mean(axis=1)),
         "len_mean": _mean(kept["length"]),
         "fitness_mean": _mean(kept["fitness"]),
     }
@@ -73,6 +75,24 @@ def prefixed(prefix: str, figures: Mapping[str, Any]) -> dict[str, Any]:
 def norm(vector: NDArray[np.float32]) -> float:
     """Return the Euclidean norm, summed in float64."""
     return float(np.linalg.norm(vector.astype(np.float64)))
+
+
+def spread(fitness: NDArray[np.float64]) -> float:
+    """Return the standard deviation of finite numbers, the same bits on every processor.
+
+    Its sums are rounded once. Exactly 0 where all are equal, and for none.
+    """
+    values = fitness.ravel()
+    if not values.size or values.min() == values.max():
+        return 0.0
+    unit = float(np.abs(values).max())  # so that no square overflows
+    scaled = values / unit
+    mean = math.fsum(scaled) / scaled.size
+    return unit * math.sqrt(math.fsum((scaled - mean) ** 2) / scaled.size)
+
+
+def _sem(values: NDArray[Any]) -> float | None:
+    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
 
 
 def _mean(values: NDArray[Any]) -> float | None:

@@ -51,7 +51,26 @@ def _adam(setup: Setup, size: int, place: str) -> Lines:
     )
 
 
+def clipup(setup: Setup) -> Lines:
+    """A step of the default policy's 6084 parameters: two norms and two passes."""
+    gradient = np.random.default_rng(1).standard_normal(PARAMETERS, np.float32)
+    theta, v = (np.zeros(PARAMETERS, np.float32) for _ in range(2))
+    peer = peers.ClipUp(PARAMETERS, 0.01)
+    peer_theta = np.zeros(PARAMETERS, np.float32)
+    work = PARAMETERS * 1e-9
+
+    def ours() -> None:
+        _optim.clipup_step(theta, v, gradient, 0.01, 0.02)
+
+    return Lines(
+        ours=Probe("rollmill", ours, work),
+        peers={"numpy": Probe("NumPy", lambda: peer.update(peer_theta, gradient), work)},
+        bytes=PARAMETERS * 20,
+    )
+
+
 CASES = [
     Case("adam", "optim", "G params/s", adam, ("numpy",), floor=True),
     Case("adam_memory", "optim", "G params/s", adam_memory, ("numpy",), floor=True),
+    Case("clipup", "optim", "G params/s", clipup, ("numpy",)),
 ]

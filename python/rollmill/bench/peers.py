@@ -186,6 +186,23 @@ class Adam:
         return (theta + step).astype(np.float32, copy=False)
 
 
+class ClipUp:
+    """ClipUp, as its authors wrote it for PyTorch, in NumPy."""
+
+    def __init__(self, size: int, stepsize: float, momentum: float = 0.9):
+        self.stepsize, self.momentum, self.max_speed = stepsize, momentum, 2 * stepsize
+        self.v = np.zeros(size, np.float32)
+
+    def update(self, theta: Vector, gradient: Vector) -> Vector:
+        """Return the new parameters."""
+        step = np.float32(self.stepsize / np.linalg.norm(gradient))
+        self.v = np.float32(self.momentum) * self.v + step * gradient
+        speed = np.linalg.norm(self.v)
+        if speed > self.max_speed:
+            self.v *= np.float32(self.max_speed / speed)
+        return theta - self.v
+
+
 def train_es(
     seed: int,
     pairs: int,

@@ -62,7 +62,7 @@ class Version(argparse.Action):
 
 def build_parser() -> Parser:
     """Return the parser with every sub-command."""
-    from . import bench, evaluate, info, train
+    from . import bench, evaluate, info, plot, train
 
     parser = Parser(
         prog="rollmill",
@@ -72,7 +72,7 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command",
                                      required=True)  # fmt: skip
-    for module in (train, evaluate, bench, info):
+    for module in (train, evaluate, plot, bench, info):
         module.add_parser(commands)
     return parser
 

@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
     )
     p.set_defaults(handler=command)
     p.add_argument("-r", "-a", "--run", "--algo", dest="algorithm", metavar="ALGO",
-                   help="algorithm: ES (default)")  # fmt: skip
+                   help="algorithm: ES (default) or ARS")  # fmt: skip
     p.add_argument("-e", "--env", metavar="ENV",
                    help="environment id, or path/to/library.so:symbol (default: "
                         "rollmill/Maze-v0)")  # fmt: skip
@@ -49,7 +49,8 @@ def add_parser(commands: Any) -> None:
                         "else never")  # fmt: skip
     p.add_argument("--seed", type=int, metavar="N", help="default: drawn, and reported")
     p.add_argument("--preset", metavar="NAME", help="auto (default): values tuned for the "
-                   "environment where you set none; none: plain defaults")  # fmt: skip
+                   "environment where you set none; none: plain defaults; es, ars: those of that "
+                   "algorithm")  # fmt: skip
     p.add_argument("--num-workers", type=int, metavar="N", help="slots of a Ray cluster that "
                    "compute units; 0 (default): threads of this process")  # fmt: skip
     p.add_argument("--num-threads", type=int, metavar="N",
@@ -59,7 +60,7 @@ def add_parser(commands: Any) -> None:
     p.add_argument("-o", "--output", "--local-dir", metavar="DIR",
                    help="where runs go (default: ~/rollmill_results)")  # fmt: skip
     p.add_argument("-n", "--name", "--experiment-name", metavar="NAME",
-                   help="directory of this run there (default: ES_ENV)")  # fmt: skip
+                   help="directory of this run there (default: ALGO_ENV)")  # fmt: skip
     p.add_argument("--checkpoint-freq", type=int, default=0, metavar="N",
                    help="iterations between checkpoints; 0 (default): one at the end")  # fmt: skip
     p.add_argument("--resume", "--restore", nargs="?", const=True, metavar="CHECKPOINT",
@@ -100,7 +101,9 @@ def _new(args: argparse.Namespace) -> tuple[Any, str, Any]:
     from rollmill.names import unknown
     from rollmill.run import run_name
 
-    given = "ES" if args.algorithm is None else args.algorithm
+    given = "ARS" if (args.preset or "").lower() == "ars" else "ES"  # a preset names its algorithm
+    if args.algorithm is not None:
+        given = args.algorithm
     by_name = {known.upper(): known for known in ALGORITHMS}
     if given.upper() not in by_name:
         raise UsageError(unknown("algorithm", given, ALGORITHMS))
@@ -154,8 +157,7 @@ def _stop(args: argparse.Namespace, algorithm: Any) -> Any:
 
     if args.stop is None:
         config = algorithm.config
-        tuned = find_preset(algorithm.name, config.env).stop if config.preset == "auto" else {}
-        return StopCriteria(tuned)
+        return StopCriteria(find_preset(algorithm.name, config.env, config.preset).stop)
     try:
         stop = parse_stop(args.stop)
     except ValueError as error:

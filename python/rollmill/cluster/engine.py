@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,7 +21,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskErr
 
 from rollmill.batch import Ledger
 from rollmill.engine import CALL_SECONDS, default_threads, map_columns
-from rollmill.rollouts import Rollouts, RolloutSpec, Task
+from rollmill.rollouts import RolloutSpec, Task, make_rollouts
 
 from .fleet import Actor, Call, Death, Fleet, is_death, reraise
 from .jobs import EpisodeJob, Job, UnitJob
@@ -51,7 +52,8 @@ class RayEngine:
     address : str, optional
         "local", "auto", "host:port" or "ray://host:port"; see `session.connect`.
     slots_per_actor : int, optional
-        Slots in one process. Default: as many as a node offers.
+        Slots in one process. Default: as many as a node offers, or one where the interpreter steps
+        the environment.
     num_threads : int, optional
         Threads of this process, for updates. Default: the processors that it may use.
     table : bool
@@ -92,9 +94,10 @@ class RayEngine:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         if not deadline_s > 0:
             raise ValueError(f"deadline_s must be positive, got {deadline_s}")
-        rollouts = Rollouts(spec)  # refuses a bad spec before anything is started
-        observations = rollouts.env.observation_space_spec.n
-        self._stats_size = 1 + 2 * observations if rollouts.filters else 0
+        rollouts = make_rollouts(spec)  # refuses a bad spec before anything is started
+        self._stats_size = rollouts.stats_size
+        if rollouts.interpreted and slots_per_actor is None:
+            slots_per_actor = 1  # threads of one process would wait for its interpreter
         self.deadline_s = deadline_s
         self.num_threads = default_threads() if num_threads is None else num_threads
         self.kernel_seconds = 0.0
@@ -103,7 +106,7 @@ class RayEngine:
         self._item_seconds: dict[str, float] = {}
         self._counts = Counter[str]()
         self._dropped: list[tuple[str, int, int]] = []
-        self._warned = self._closed = False
+        self._warned = self._troubled = self._closed = False
         self._fleet: Fleet | None = None
         self._started = connect(address, num_workers)
         try:
@@ -319,6 +322,11 @@ class RayEngine:
             if call.job is None:
                 return
             self._work += reply.seconds
+            if reply.trouble and not self._troubled:
+                self._troubled = True
+                warnings.warn(
+                    f"an environment raised, and its pair is dropped: {reply.trouble}", stacklevel=2
+                )
             if items:
                 known = self._item_seconds.get(call.job.kind)
                 new = reply.seconds / items

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.exceptions import (
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+    RaySystemError,
+    RayTaskError,
+)
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rollmill.rollouts import RolloutSpec
@@ -353,6 +359,8 @@ def is_death(error: RayError) -> bool:
 def reraise(error: RayTaskError, actor: Actor) -> NoReturn:
     """Raise what a worker's Python raised, as it was there."""
     cause = error.cause
+    if isinstance(cause, RaySystemError):  # what was sent could not be unpickled
+        raise RuntimeError(f"a worker cannot load what it was sent: {_last_line(error)}") from error
     if not isinstance(cause, Exception) or isinstance(cause, RayError):
         raise error
     cause.add_note(f"raised in the worker on {_where(actor)}")

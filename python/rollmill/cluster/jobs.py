@@ -93,8 +93,8 @@ class UnitJob:
 
     def drop(self, item: int) -> None:
         """Give every pair of the unit as failed: no steps, no return, no observations."""
-        pairs = np.zeros(self.ledger.unit_pairs, PAIR_DTYPE)
-        pairs["pair"] = item * self.ledger.unit_pairs + np.arange(self.ledger.unit_pairs)
+        pairs = np.zeros(self.ledger.pairs_of(item), PAIR_DTYPE)
+        pairs["pair"] = item * self.ledger.unit_pairs + np.arange(len(pairs))
         pairs["status"] = ENVIRONMENT_FAILED
         stats = np.zeros((1, self.stats_size)) if self.stats_size else None
         self.ledger.add(Answer(self.ledger.iteration, item, 1, pairs, stats, "dropped", 0.0))

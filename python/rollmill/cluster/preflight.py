@@ -14,6 +14,7 @@ import numpy as np
 
 import rollmill
 from rollmill import _isa, _rollout
+from rollmill.envs.gymnasium_env import GymnasiumSpec
 from rollmill.envs.native import EnvSpec
 from rollmill.envs.registration import MAZE_ID
 from rollmill.rollouts import Rollouts, RolloutSpec, Task
@@ -79,8 +80,13 @@ def mismatch(here: Description, there: Description) -> str | None:
     return None
 
 
-def library_digest(env: EnvSpec) -> str | None:
-    """Hash of the shared library that an environment comes from; None for a built-in one."""
+def library_digest(env: EnvSpec | GymnasiumSpec) -> str | None:
+    """Hash of the file that an environment comes from; None for a built-in one.
+
+    For one that the interpreter steps it is that of its module and of Gymnasium's version.
+    """
+    if not isinstance(env, EnvSpec):
+        return env.digest()
     library = Path(env.id.rpartition(":")[0] or ".")
     return _digest(library.read_bytes()) if library.is_file() else None
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from rollmill.rollouts import Answer, Rollouts, RolloutSpec, Task
+from rollmill.gymnasium_rollouts import GymnasiumRollouts
+from rollmill.rollouts import Answer, Rollouts, RolloutSpec, Task, make_rollouts
 
 from . import marker
 from .preflight import Description, describe, library_digest
@@ -33,10 +34,13 @@ class Reply:
         `Answer` for units; (first, records) for episodes. Fewer than asked for if cancelled.
     seconds : float
         Thread time, the sum over the pieces.
+    trouble : str or None
+        The first exception that an environment raised in this process.
     """
 
     pieces: tuple[Any, ...]
     seconds: float
+    trouble: str | None = None
 
 
 class UnitWorker:
@@ -52,7 +56,7 @@ class UnitWorker:
 
     def __init__(self, name: str, slots: int):
         self.slots = slots
-        self.rollouts: Rollouts | None = None
+        self.rollouts: Rollouts | GymnasiumRollouts | None = None
         self._marker = marker.Marker(name)
         self._pool = ThreadPoolExecutor(slots, thread_name_prefix="rollmill")
         self._lock = threading.Lock()
@@ -65,7 +69,9 @@ class UnitWorker:
 
     def configure(self, spec: RolloutSpec, table: NDArray[np.float32] | None = None) -> str | None:
         """Build the environment and the policy; returns the hash of the environment's library."""
-        self.rollouts = Rollouts(spec, table)
+        self.rollouts = make_rollouts(spec, table)
+        if isinstance(self.rollouts, GymnasiumRollouts):
+            self.rollouts.warns = False  # replies carry the trouble to the driver
         threadpool_limits(1)
         return library_digest(spec.env)
 
@@ -85,6 +91,7 @@ class UnitWorker:
         return Reply(
             tuple(piece for piece, size, _ in found if size),
             sum(seconds for *_, seconds in found),
+            self.rollouts.trouble if self.rollouts is not None else None,
         )
 
     def _piece(
@@ -118,4 +125,7 @@ class UnitWorker:
 
     def leave(self) -> None:
         """Tidy up before the end."""
+        self.cancel(self._epoch)
+        if self.rollouts is not None:
+            self.rollouts.close()
         self._marker.remove()

@@ -11,17 +11,22 @@ from rollmill.envs.registration import register
 if TYPE_CHECKING:
     from rollmill._env import NativeEnv
     from rollmill.envs.check import check_vector_env
+    from rollmill.envs.description import EnvDescription
+    from rollmill.envs.gymnasium_env import GymnasiumSpec, gymnasium_spec
     from rollmill.envs.maze import Maze
     from rollmill.envs.native import EnvSpec, env_spec, load, native_env
     from rollmill.envs.vector import VectorMaze
 
 __all__ = [
+    "EnvDescription",
     "EnvSpec",
+    "GymnasiumSpec",
     "Maze",
     "NativeEnv",
     "VectorMaze",
     "check_vector_env",
     "env_spec",
+    "gymnasium_spec",
     "load",
     "native_env",
     "register",
@@ -29,6 +34,9 @@ __all__ = [
 
 # Read when first asked for.
 _HOME = {
+    "EnvDescription": "rollmill.envs.description",
+    "GymnasiumSpec": "rollmill.envs.gymnasium_env",
+    "gymnasium_spec": "rollmill.envs.gymnasium_env",
     "EnvSpec": "rollmill.envs.native",
     "Maze": "rollmill.envs.maze",
     "NativeEnv": "rollmill._env",

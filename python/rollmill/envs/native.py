@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rollmill._env import NativeEnv, SpaceSpec
+from rollmill.envs.description import EnvDescription, describe
 from rollmill.envs.registration import MAZE_ID, MUJOCO_IDS
 from rollmill.names import unknown
 
 if TYPE_CHECKING:
     import gymnasium
+
+    from rollmill.envs.gymnasium_env import GymnasiumSpec
 
 # Ids and the functions that build them: module, name.
 BUILDERS = {
@@ -40,6 +43,10 @@ class EnvSpec:
             return load(self.id)
         return _builder(self.id)(**self.kwargs)
 
+    def describe(self) -> EnvDescription:
+        """Describe the environment."""
+        return describe(self.build())
+
     @property
     def observation_space(self) -> "gymnasium.Space[Any]":
         """gymnasium.Space of one observation."""
@@ -51,16 +58,21 @@ class EnvSpec:
         return space(self.build().action_space_spec)
 
 
-def env_spec(spec: str | EnvSpec, **kwargs: Any) -> EnvSpec:
-    """Return the EnvSpec of a C environment, checked by building it once.
+def env_spec(
+    spec: "str | EnvSpec | GymnasiumSpec | type", **kwargs: Any
+) -> "EnvSpec | GymnasiumSpec":
+    """Return what builds an environment, in C or stepped by the interpreter, checked by building
+    it once.
 
     Parameters
     ----------
-    spec : str or EnvSpec
+    spec : str, class, EnvSpec or GymnasiumSpec
         The id of a built-in environment ("rollmill/Maze-v0"), "path/to/library.so:symbol"
-        (see `load`; the path becomes absolute), or an EnvSpec.
+        (see `load`; the path becomes absolute), an id that Gymnasium knows ("CartPole-v1", or
+        "module:id"), a class or "package.module.Class" (see `gymnasium_spec`), or a spec. A MuJoCo
+        task is built in C where the installed MuJoCo fits, else it is Gymnasium's, with a warning.
     **kwargs
-        Options of a built-in environment, over those of an EnvSpec.
+        Options of the environment, over those of a spec.
 
     Raises
     ------
@@ -69,14 +81,41 @@ def env_spec(spec: str | EnvSpec, **kwargs: Any) -> EnvSpec:
     FileNotFoundError, OSError
         As `load`.
     """
+    from rollmill.envs import gymnasium_env
+
+    if isinstance(spec, gymnasium_env.GymnasiumSpec):
+        entry = spec.id if spec.entry is None else spec.entry
+        return gymnasium_env.gymnasium_spec(entry, **{**spec.kwargs, **kwargs})
+    if isinstance(spec, type) or inspect.isfunction(spec):
+        return gymnasium_env.gymnasium_spec(spec, **kwargs)
+    if not isinstance(spec, str | EnvSpec):
+        raise TypeError(
+            "spec must be an environment id, 'path/to/library.so:symbol', a class or a spec, "
+            f"got {type(spec).__name__}"
+        )
+    name = spec.id if isinstance(spec, EnvSpec) else spec
+    module, _, after = name.partition(":")
+    if after in BUILDERS and module.replace(".", "_").isidentifier():
+        name, spec = after, after  # "rollmill:rollmill/Maze-v0", as Gymnasium takes it
+    if not _is_library(name) and name not in BUILDERS:
+        return gymnasium_env.gymnasium_spec(name, **kwargs)
+    if name in MUJOCO_IDS:
+        from rollmill.envs.mujoco import supported
+
+        options = {**spec.kwargs, **kwargs} if isinstance(spec, EnvSpec) else kwargs
+        runs, why = supported(name, **options)
+        if not runs:
+            result = gymnasium_env.gymnasium_spec(name, **options)
+            gymnasium_env.warn_fallback(name, why)
+            return result
+    return _native_spec(spec, **kwargs)
+
+
+def _native_spec(spec: str | EnvSpec, **kwargs: Any) -> EnvSpec:
+    """Return the EnvSpec of a C environment, checked by building it once."""
     if isinstance(spec, EnvSpec):
         kwargs = {**spec.kwargs, **kwargs}
         spec = spec.id
-    if not isinstance(spec, str):
-        raise TypeError(
-            f"spec must be an environment id, 'path/to/library.so:symbol' or an EnvSpec, "
-            f"got {type(spec).__name__}"
-        )
     if _is_library(spec):
         _no_options(spec, kwargs)
         library, _, symbol = spec.rpartition(":")
@@ -106,7 +145,7 @@ def native_env(spec: Any, **kwargs: Any) -> NativeEnv:
         _no_options(spec.name, kwargs)
         return spec
     if isinstance(spec, str | EnvSpec):
-        return env_spec(spec, **kwargs).build()
+        return _native_spec(spec, **kwargs).build()
     if type(spec).__name__ == "PyCapsule":
         _no_options("a capsule", kwargs)
         return NativeEnv.from_capsule(spec)
@@ -185,7 +224,11 @@ def _no_options(owner: str, kwargs: dict[str, Any]) -> None:
 
 def _is_library(spec: str) -> bool:
     library, _, symbol = spec.rpartition(":")
-    return bool(library) and symbol.isidentifier()
+    if not library or not symbol.isidentifier():
+        return False
+    # "package.module:Class" is no library.
+    is_module = all(part.isidentifier() for part in library.split("."))
+    return not is_module or library.endswith((".so", ".dylib")) or Path(library).exists()
 
 
 def _builder(env_id: str) -> Callable[..., NativeEnv]:
