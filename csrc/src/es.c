@@ -135,7 +135,8 @@ rml_status rml_es_noise_sum(float *sum_d, size_t begin, size_t end, size_t d,
       size_t last = first + RML_ES_BLOCK < p ? first + RML_ES_BLOCK : p, level = 0;
       memset(block, 0, bytes);
       (blas ? add_rows_blas : add_rows)(&t, block, first, last);
-      for (; blocks >> level & 1; level++) kernels->add(block, partial + level * RML_ES_TILE, block, t.n);
+      for (; blocks >> level & 1; level++)
+        kernels->add(block, partial + level * RML_ES_TILE, block, t.n);
       memcpy(partial + level * RML_ES_TILE, block, bytes);
     }
     int any = 0;

@@ -14,6 +14,7 @@ typedef struct worker {
   rml_batch batch;
   float *member_2[2], *x_2[2], *out_2[2];
   float *noise_a;
+  uint8_t *mask_2a;
   void *action;
   double *raw_o, *stats_2[2]; /* an observation in float64; statistics of each sign */
   void *network;
@@ -79,6 +80,7 @@ static size_t lay_out(worker *w, const rml_rollout *r, char *base) {
     TAKE(w->stats_2[m], RML_STATS_LENGTH(o) * sizeof(double));
   }
   TAKE(w->noise_a, a * sizeof(float));
+  TAKE(w->mask_2a, 2 * a);
   TAKE(w->action, 2 * rml_space_size(&r->env->action));
   TAKE(w->raw_o, o * sizeof(double));
   TAKE(w->network, rml_policy_scratch(r->policy));
@@ -175,6 +177,23 @@ static int any_nan(const float *x, size_t n) {
   int found = 0;
   for (size_t i = 0; i < n; i++) found |= x[i] != x[i];
   return found;
+}
+
+/* Gives actions that the environment does not allow outputs that are never chosen over allowed
+ * ones. EENV if it fails, or allows none. */
+static rml_status forbid(worker *w, int m) {
+  const rml_env *env = w->rollout->env;
+  const size_t actions = (size_t)env->action.n;
+  const uint8_t *mask_a = w->mask_2a + (size_t)m * actions;
+  int allowed = 0;
+  w->batch.begin = (size_t)m;
+  w->batch.end = (size_t)m + 1;
+  if (env->mask(env, &w->batch, w->mask_2a)) return RML_EENV;
+  for (size_t a = 0; a < actions; a++) {
+    allowed |= mask_a[a];
+    if (!mask_a[a]) w->out_2[m][a] = -INFINITY;
+  }
+  return allowed ? RML_OK : RML_EENV;
 }
 
 static uint32_t choose(const worker *w, int m, uint32_t draw_4[4], int sample) {
@@ -277,6 +296,8 @@ static rml_status run(worker *w, outcome *result_2, const float *const theta_2[2
                        end - begin, w->network, w->kernels);
     for (int m = begin; m < end; m++) {
       if (any_nan(w->out_2[m], (size_t)env->action.n)) result_2[m].status = RML_ENONFINITE;
+      if (env->mask && env->action.kind == RML_DISCRETE && !result_2[m].status)
+        result_2[m].status = forbid(w, m);
       act(w, m, draw_24[m], training);
     }
     step(w, result_2, begin, end, training ? r->reward_offset : 0.0);

@@ -35,7 +35,7 @@ static void act(bench *b, int64_t action) {
   CHECK(b->env.step(&b->env, &b->batch) == RML_OK);
 }
 
-/* Where an action leads, from the tutorial's rules: (0, 0) on top, 0 down, 1 left, 2 up, 3 right. */
+/* Where an action leads, from the tutorial's rules: (0, 0) on top; 0 down, 1 left, 2 up, 3 right */
 static int64_t moved(int64_t cell, int64_t action, int64_t rows, int64_t columns) {
   int64_t row = cell / columns, column = cell % columns;
   if (action == 0 && row + 1 < rows) row++;

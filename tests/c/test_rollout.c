@@ -32,6 +32,7 @@ typedef enum fault {
 typedef struct world {
   fault wrong; /* in episodes of id BAD */
   int *stop;
+  uint32_t *taken_a; /* steps by action, where it is not NULL */
 } world;
 
 static void put(void *array, int32_t dtype, size_t i, double value) {
@@ -103,6 +104,7 @@ static rml_status walk_step(const rml_env *env, const rml_batch *batch) {
     const int64_t action = get(batch->action_na, env->action.dtype, i);
     uint32_t draw_4[4];
     CHECK(action >= 0 && action < ACTIONS);
+    if (w->taken_a) w->taken_a[action]++;
     if (wrong == FAIL_STEP && batch->elapsed_n[i] == 2) return RML_EENV;
     if (wrong == RAISE_STOP) *w->stop = 1;
     rml_rng_block(draw_4, batch->key_n[i], RML_STREAM_ENV_STEP, batch->id_n[i],
@@ -508,6 +510,40 @@ static void the_maze_is_walked(void) {
   free(b.theta_d);
 }
 
+static rml_status never_the_first(const rml_env *env, const rml_batch *batch, uint8_t *mask_na) {
+  (void)env;
+  for (size_t i = batch->begin; i < batch->end; i++)
+    for (int a = 0; a < ACTIONS; a++) mask_na[i * ACTIONS + (size_t)a] = a != 0;
+  return RML_OK;
+}
+
+static rml_status none_at_all(const rml_env *env, const rml_batch *batch, uint8_t *mask_na) {
+  (void)env;
+  memset(mask_na + batch->begin * ACTIONS, 0, (batch->end - batch->begin) * ACTIONS);
+  return RML_OK;
+}
+
+static void actions_that_are_not_allowed_are_not_taken(void) {
+  for (int sample = 0; sample < 2; sample++) {
+    bench b;
+    uint32_t taken_a[ACTIONS] = {0};
+    set_up(&b, box, NONE);
+    b.rollout.sample = sample;
+    b.world.taken_a = taken_a;
+    CHECK(eval_pairs(&b, 0, PAIRS, 1) == RML_OK);
+    CHECK(taken_a[0] > 0); /* it is taken where it is allowed */
+    memset(taken_a, 0, sizeof taken_a);
+    b.env.mask = never_the_first;
+    CHECK(eval_pairs(&b, 0, PAIRS, 1) == RML_OK);
+    CHECK(taken_a[0] == 0 && taken_a[1] + taken_a[2] > 0);
+    for (int i = 0; i < PAIRS; i++) CHECK(b.pair_p[i].status == RML_OK);
+    b.env.mask = none_at_all;
+    CHECK(eval_pairs(&b, 0, 1, 1) == RML_OK);
+    CHECK(b.pair_p[0].status == RML_EENV);
+    free(b.theta_d);
+  }
+}
+
 /* The last action that push_step saw of each sign, and how many steps it took. */
 typedef struct pushes {
   double bound_2[2], seen_2[2][60][2];
@@ -543,7 +579,7 @@ static void box_actions_are_the_outputs_clipped_with_noise_while_training(void) 
   for (int dtype = RML_FLOAT32; dtype <= RML_FLOAT64; dtype++) {
     bench b;
     pushes seen = {0}, *where = &seen;
-    const double low_2[2] = {-0.1, -1e9}, high_2[2] = {0.05, 1e9};
+    double low_2[2] = {-0.1, -1e9}, high_2[2] = {0.05, 1e9};
     set_up(&b, box, NONE);
     free(b.theta_d);
     b.env.action = (rml_space){.kind = RML_BOX, .dtype = dtype, .n = 2, .axes = 1, .shape = {2}};
@@ -581,6 +617,9 @@ static void box_actions_are_the_outputs_clipped_with_noise_while_training(void) 
     CHECK(b.pair_p[0].return_2[0] == 120 && b.pair_p[0].fitness_2[0] == 80);
     eval_episodes(&b, 0, 1, RML_OK, 1); /* evaluation: neither noise nor offset */
     CHECK(seen.seen_2[0][7][1] == out_2[1] && b.episode_e[0].fitness == 120);
+    low_2[1] = 0.07; /* above the output, which is 0.0625 */
+    eval_episodes(&b, 0, 1, RML_OK, 1);
+    CHECK(seen.seen_2[0][3][1] == (dtype == RML_FLOAT32 ? 0.07f : 0.07));
     theta_d[1] = NAN;
     CHECK(eval_pairs(&b, 0, 1, 1) == RML_OK);
     CHECK(b.pair_p[0].status == RML_ENONFINITE);
@@ -653,6 +692,7 @@ int main(void) {
   the_stop_flag_keeps_whole_units();
   evaluation_takes_the_largest_without_noise();
   caps_truncate_each_episode();
+  actions_that_are_not_allowed_are_not_taken();
   box_actions_are_the_outputs_clipped_with_noise_while_training();
   the_maze_is_walked();
   refused_rollouts_say_why();

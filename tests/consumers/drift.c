@@ -19,9 +19,17 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /* What is wrong with a variant; the environment's context points to one. */
-typedef enum fault { FAULT_NONE, FAULT_NAN, FAULT_SLOW, FAULT_FAIL, FAULT_CRASH } fault;
+typedef enum fault {
+  FAULT_NONE,
+  FAULT_NAN,
+  FAULT_SLOW,
+  FAULT_SLOW_NAN,
+  FAULT_FAIL,
+  FAULT_CRASH
+} fault;
 
 static const fault fault_none = FAULT_NONE, fault_nan = FAULT_NAN, fault_slow = FAULT_SLOW,
+                   fault_slow_nan = FAULT_SLOW_NAN,
                    fault_fail = FAULT_FAIL, fault_crash = FAULT_CRASH;
 
 enum { NAN_ID = 5, BAD_ID = 3, OBS = 4 };
@@ -86,7 +94,7 @@ static rml_status drift_step(const rml_env *env, const rml_batch *batch) {
     uint32_t draw_4[4];
     rml_rng_block(draw_4, batch->key_n[i], RML_STREAM_ENV_STEP, batch->id_n[i],
                   batch->episode_n[i], batch->elapsed_n[i]);
-    if (wrong == FAULT_SLOW) burn(draw_4[3]);
+    if (wrong == FAULT_SLOW || wrong == FAULT_SLOW_NAN) burn(draw_4[3]);
     const float push = (float)(action_n[i] - 1) * (state.field_n[i] * 0.001f);
     const float gust = signed_unit(draw_4[0]);
     state.speed_n[i] =
@@ -96,7 +104,8 @@ static rml_status drift_step(const rml_env *env, const rml_batch *batch) {
     const float x = state.x_n[i];
     observe(obs_no + OBS * i, &state, i);
     batch->reward_n[i] = 1.0 - (double)x * (double)x / 9.0;
-    if (batch->id_n[i] == NAN_ID && wrong == FAULT_NAN) batch->reward_n[i] = NAN;
+    if (batch->id_n[i] == NAN_ID && (wrong == FAULT_NAN || wrong == FAULT_SLOW_NAN))
+      batch->reward_n[i] = NAN;
     batch->flags_n[i] = x > 3.0f || x < -3.0f ? RML_TERMINATED : 0;
   }
   return RML_OK;
@@ -123,6 +132,7 @@ static const double high_4[OBS] = {1e3, 1e3, 2e3, 1};
 static const rml_env normal = DRIFT("drift", &fault_none);
 static const rml_env with_nan = DRIFT("drift_nan", &fault_nan);
 static const rml_env slow = DRIFT("drift_slow", &fault_slow);
+static const rml_env slow_nan = DRIFT("drift_slow_nan", &fault_slow_nan);
 static const rml_env failing = DRIFT("drift_fail", &fault_fail);
 static const rml_env crashing = DRIFT("drift_crash", &fault_crash);
 
@@ -133,6 +143,9 @@ EXPORT const rml_env *drift_nan(void) { return &with_nan; }
 
 /* About a millisecond a step. */
 EXPORT const rml_env *drift_slow(void) { return &slow; }
+
+/* Both. */
+EXPORT const rml_env *drift_slow_nan(void) { return &slow_nan; }
 
 /* Steps of id 3 return RML_EENV. */
 EXPORT const rml_env *drift_fail(void) { return &failing; }

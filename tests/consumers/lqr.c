@@ -1,8 +1,8 @@
 /* A linear-quadratic regulator, whose best policy and cost are known in closed form.
  *
  * Position and speed of a mass, pushed by the action: x' = A x + B u with steps of 0.2 s; each step
- * pays -(|x|^2 + 0.1 u^2) / 40. An episode begins in [-1, 1]^2 and is truncated after 60 steps, when
- * the best policy has long been at rest. */
+ * pays -(|x|^2 + 0.1 u^2) / 40. An episode begins in [-1, 1]^2 and is truncated after 60 steps,
+ * when the best policy has long been at rest. */
 #include <rollmill/env.h>
 #include <rollmill/rng.h>
 

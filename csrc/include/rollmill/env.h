@@ -72,7 +72,9 @@ struct rml_env {
   /* Act: write state, obs_no, reward_n, flags_n. The caller has checked DISCRETE actions. */
   rml_status (*step)(const rml_env *env, const rml_batch *batch);
   /* Optional, NULL if absent. */
-  /* mask_na[i*A + a] = 1 where action a of DISCRETE(A) is allowed in environment i. */
+  /* mask_na[i*A + a] = 1 where action a of DISCRETE(A) is allowed in environment i, else 0: a
+   * policy takes no action that is not. obs_no holds the last observation; action_na, reward_n
+   * and flags_n are not to be read. */
   rml_status (*mask)(const rml_env *env, const rml_batch *batch, uint8_t *mask_na);
   /* Text picture of environment `begin`: up to `size` bytes with a final 0; *length gets the
    * bytes that the whole picture takes with its final 0. */

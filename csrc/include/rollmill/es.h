@@ -11,7 +11,8 @@ extern "C" {
 
 /* rank_n[i] in [-0.5, 0.5]: (ascending rank of value i) / (n - 1) - 0.5, equal values sharing the
  * mean of their ranks; all 0 for n = 1 or where all are equal (Wierstra et al., "Natural evolution
- * strategies", JMLR 15, 2014, with ties averaged). NaN is refused. order_n: 2*n words of scratch. */
+ * strategies", JMLR 15, 2014, with ties averaged). NaN is refused. order_n: 2*n words
+ * of scratch. */
 rml_status rml_es_rank(float *rank_n, const double *value_n, size_t n, uint32_t *order_n);
 
 /* Columns [begin, end) of sum_p weight_p[p] * noise[index_p[p] + column] go to sum_d[begin, end).

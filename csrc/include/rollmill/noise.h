@@ -30,9 +30,9 @@ rml_status rml_noise_index(uint64_t *index, const rml_noise *noise, uint64_t key
 
 /* plus_d = theta_d + stdev * noise[index + ...], minus_d = theta_d - stdev * noise[index + ...].
  * minus_d may be NULL. No two arrays may overlap. Reads 4*d bytes of table, or makes d normals. */
-rml_status rml_noise_perturb(float *RML_RESTRICT plus_d, float *RML_RESTRICT minus_d, const float *theta_d,
-                             size_t d, const rml_noise *noise, uint64_t index, float stdev,
-                             rml_isa isa);
+rml_status rml_noise_perturb(float *RML_RESTRICT plus_d, float *RML_RESTRICT minus_d,
+                             const float *theta_d, size_t d, const rml_noise *noise,
+                             uint64_t index, float stdev, rml_isa isa);
 
 #ifdef __cplusplus
 }

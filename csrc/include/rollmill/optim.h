@@ -18,8 +18,8 @@ rml_status rml_optim_adam(float *RML_RESTRICT theta_d, float *RML_RESTRICT m_d,
                           float *RML_RESTRICT v_d, const float *gradient_d, size_t d,
                           uint64_t t, double stepsize, double beta1, double beta2, double epsilon);
 
-/* Adam with decoupled weight decay (Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR
- * 2019): theta -= stepsize * weight_decay * theta, beside the step of Adam. */
+/* Adam with decoupled weight decay (Loshchilov, Hutter, "Decoupled weight decay regularization",
+ * ICLR 2019): theta -= stepsize * weight_decay * theta, beside the step of Adam. */
 rml_status rml_optim_adamw(float *RML_RESTRICT theta_d, float *RML_RESTRICT m_d,
                            float *RML_RESTRICT v_d, const float *gradient_d, size_t d, uint64_t t,
                            double stepsize, double beta1, double beta2, double epsilon,

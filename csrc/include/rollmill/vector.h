@@ -38,7 +38,8 @@ rml_status rml_vector_reset(rml_vector *vector, const uint8_t *mask_n, const uin
                             void *obs_no);
 
 /* Steps all. DISCRETE actions must lie in the space, floats of BOX must be finite (its bounds are
- * the environment's affair). flags_n gets RML_TERMINATED | RML_TRUNCATED with the engine's step limit in it.
+ * the environment's affair). flags_n gets RML_TERMINATED | RML_TRUNCATED with the engine's step
+ * limit in it.
  * SAME_STEP writes the last observation of each episode that ended to final_no (may be NULL).
  * end_return_n and end_length_n (may be NULL) are written where an episode ends.
  * EACTION or EINVAL (a finished environment where the mode does not reset it): nothing was
