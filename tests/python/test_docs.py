@@ -37,8 +37,9 @@ def commands(document):
 
 def is_quick(arguments):
     """Whether a command needs nothing but this process and a few seconds."""
-    other = {"--num-workers", "--address", "--env"}
-    return arguments[0] == "info" or (arguments[0] == "train" and not other & set(arguments))
+    other = {"--num-workers", "--address", "--env", "--preset"}
+    given = {text.partition("=")[0] for text in arguments}
+    return arguments[0] == "info" or (arguments[0] == "train" and not other & given)
 
 
 @pytest.fixture(autouse=True)
