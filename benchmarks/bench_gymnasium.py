@@ -145,4 +145,5 @@ def bench_gymnasium(benchmark, balances, key):
     describe(benchmark, f"gymnasium: {ENV}, a policy that {kind}", key, steps, "steps")
     with one_core():
         benchmark(runner.unit)
-    benchmark.extra_info["steps/s"] = round(steps / benchmark.stats.stats.median)
+        if benchmark.stats:  # None where benchmarks are only run, not timed
+            benchmark.extra_info["steps/s"] = round(steps / benchmark.stats.stats.median)

@@ -205,8 +205,9 @@ static uint32_t choose(const worker *w, int m, uint32_t draw_4[4], int sample) {
   return rml_policy_sample(w->out_2[m], actions, rml_rng_unit(draw_4[t % 4]));
 }
 
-/* BOX: the outputs, with action noise while training, clipped to the bounds. */
-static void write_box(worker *w, int m, void *action, int noisy) {
+/* BOX: the outputs, with action noise while training, clipped to the bounds. ENONFINITE if that is
+ * no number that an environment could take. */
+static rml_status write_box(worker *w, int m, void *action, int noisy) {
   const rml_space *space = &w->rollout->env->action;
   const size_t n = (size_t)space->n;
   if (noisy)
@@ -222,17 +223,25 @@ static void write_box(worker *w, int m, void *action, int noisy) {
       ((float *)action)[i] = (float)x;
     else
       ((double *)action)[i] = x;
+    if (!isfinite(x)) return RML_ENONFINITE;
   }
+  return RML_OK;
 }
 
-/* Turns member m's outputs into its action. */
-static void act(worker *w, int m, uint32_t draw_4[4], int training) {
-  const rml_space *space = &w->rollout->env->action;
+/* Turns member m's outputs into its action; not OK if there is none that it may take. */
+static rml_status act(worker *w, int m, uint32_t draw_4[4], int training) {
+  const rml_env *env = w->rollout->env;
+  const rml_space *space = &env->action;
   void *action = (char *)w->action + (size_t)m * rml_space_size(space);
+  if (any_nan(w->out_2[m], (size_t)space->n)) return RML_ENONFINITE;
   if (space->kind == RML_BOX)
-    write_box(w, m, action, training && w->rollout->action_noise_stdev > 0.0f);
-  else
-    write_action(action, space->dtype, choose(w, m, draw_4, training && w->rollout->sample));
+    return write_box(w, m, action, training && w->rollout->action_noise_stdev > 0.0f);
+  if (env->mask) {
+    rml_status status = forbid(w, m);
+    if (status) return status;
+  }
+  write_action(action, space->dtype, choose(w, m, draw_4, training && w->rollout->sample));
+  return RML_OK;
 }
 
 /* Steps environments [begin, end) and books what came. */
@@ -240,6 +249,10 @@ static void step(worker *w, outcome *result_2, int begin, int end, double offset
   const rml_rollout *r = w->rollout;
   w->batch.begin = (size_t)begin;
   w->batch.end = (size_t)end;
+  for (int m = begin; m < end; m++) { /* what a careless environment leaves unwritten is 0 */
+    w->reward_2[m] = 0.0;
+    w->flags_2[m] = 0;
+  }
   const int failed = r->env->step(r->env, &w->batch) != RML_OK;
   for (int m = begin; m < end; m++) {
     outcome *result = result_2 + m;
@@ -275,6 +288,8 @@ static rml_status run(worker *w, outcome *result_2, const float *const theta_2[2
   w->batch.action_na = NULL;
   w->batch.reward_n = NULL;
   w->batch.flags_n = NULL;
+  memset(w->batch.state, 0, 2 * env->state_size);
+  memset(w->batch.obs_no, 0, 2 * rml_space_size(&env->observation));
   if (env->reset(env, &w->batch))
     for (int m = 0; m < members; m++) result_2[m].status = RML_EENV;
   w->batch.action_na = w->action;
@@ -294,13 +309,11 @@ static rml_status run(worker *w, outcome *result_2, const float *const theta_2[2
     rml_policy_forward(w->out_2 + begin, r->policy, theta_2 + begin,
                        (const float *const *)w->x_2 + begin, one_hot ? index_2 + begin : NULL,
                        end - begin, w->network, w->kernels);
-    for (int m = begin; m < end; m++) {
-      if (any_nan(w->out_2[m], (size_t)env->action.n)) result_2[m].status = RML_ENONFINITE;
-      if (env->mask && env->action.kind == RML_DISCRETE && !result_2[m].status)
-        result_2[m].status = forbid(w, m);
-      act(w, m, draw_24[m], training);
-    }
-    step(w, result_2, begin, end, training ? r->reward_offset : 0.0);
+    for (int m = begin; m < end; m++) result_2[m].status = act(w, m, draw_24[m], training);
+    while (begin < end && result_2[begin].status) begin++;
+    while (begin < end && result_2[end - 1].status) end--;
+    if (begin < end)
+      step(w, result_2, begin, end, training ? r->reward_offset : 0.0);
   }
   for (int m = 0; m < members; m++) {
     outcome *result = result_2 + m;

@@ -1,4 +1,4 @@
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 from typing import Any as CapsuleType  # types.CapsuleType is newer than Python 3.11
 
 import numpy as np
@@ -12,6 +12,7 @@ class SpaceSpec(NamedTuple):
     low: NDArray[np.float64] | None
     high: NDArray[np.float64] | None
 
+@final
 class NativeEnv:
     @staticmethod
     def from_capsule(capsule: CapsuleType) -> NativeEnv: ...

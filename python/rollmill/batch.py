@@ -36,6 +36,11 @@ class Batch:
     stats: NDArray[np.float64] | None
 
 
+def _steps(pairs: NDArray[np.void], least: int = 0) -> NDArray[np.int64]:
+    """Steps of each pair, with at least `least` for each of its episodes."""
+    return np.maximum(pairs["length"], np.uint32(least)).sum(axis=1, dtype=np.int64)
+
+
 class Ledger:
     """What has been asked for, what has arrived, and whether the batch is whole.
 
@@ -45,7 +50,8 @@ class Ledger:
         Answers of any other iteration are refused and counted as stale.
     unit_pairs : int
     min_episodes, min_steps : int
-        Both bounds hold for the batch. Dropped pairs count in both: they were run.
+        Both bounds hold for the batch. Dropped pairs count in both: they were run. An episode
+        counts as at least one step, so that an environment that always fails ends a batch too.
     steps_per_unit : float, optional
         A guess that decides how much is issued ahead, never what the batch is.
     pairs : int
@@ -75,9 +81,9 @@ class Ledger:
         self.units_by_source: dict[str, int] = {}  #: first answers by process
         self._guess = steps_per_unit
         self._answers: dict[int, tuple[Answer, int]] = {}
-        self._steps_received = 0
+        self._steps_received = self._counted_received = 0
         self._prefix = 0
-        self._prefix_steps = 0
+        self._prefix_steps = self._prefix_counted = 0
         self._next = 0
         self._again: list[int] = []
 
@@ -114,12 +120,12 @@ class Ledger:
     def _target(self) -> int:
         """The guessed length of the batch."""
         if self._answers:
-            per_unit = self._steps_received / len(self._answers)
+            per_unit = self._counted_received / len(self._answers)
         elif self._guess:
             per_unit = self._guess
         else:
             return self.min_units
-        missing = max(0.0, self.min_steps - self._prefix_steps)
+        missing = max(0.0, self.min_steps - self._prefix_counted)
         return max(self.min_units, self._prefix + int(np.ceil(missing / max(per_unit, 1.0))))
 
     def claim(self, most: int) -> tuple[int, int] | None:
@@ -152,8 +158,9 @@ class Ledger:
             self.stale += answer.units
             return 0
         fresh = 0
-        lengths = answer.pairs["length"].sum(axis=1, dtype=np.int64)
-        steps_by_unit = np.add.reduceat(lengths, np.arange(0, len(lengths), self.unit_pairs))
+        starts = np.arange(0, len(answer.pairs), self.unit_pairs)
+        steps_by_unit = np.add.reduceat(_steps(answer.pairs), starts)
+        counted_by_unit = np.add.reduceat(_steps(answer.pairs, least=1), starts)
         for row in range(answer.units):
             unit = answer.first_unit + row
             if unit in self._answers:
@@ -161,6 +168,7 @@ class Ledger:
                 continue
             self._answers[unit] = (answer, row)
             self._steps_received += int(steps_by_unit[row])
+            self._counted_received += int(counted_by_unit[row])
             fresh += 1
         if fresh:
             self.units_by_source[answer.source] = self.units_by_source.get(answer.source, 0) + fresh
@@ -169,9 +177,10 @@ class Ledger:
         while self.length is None and self._prefix in self._answers:
             found, row = self._answers[self._prefix]
             rows = slice(row * self.unit_pairs, (row + 1) * self.unit_pairs)
-            self._prefix_steps += int(found.pairs["length"][rows].sum(dtype=np.int64))
+            self._prefix_steps += int(_steps(found.pairs[rows]).sum())
+            self._prefix_counted += int(_steps(found.pairs[rows], least=1).sum())
             self._prefix += 1
-            if self._prefix >= self.min_units and self._prefix_steps >= self.min_steps:
+            if self._prefix >= self.min_units and self._prefix_counted >= self.min_steps:
                 self.length = self._prefix
         return fresh
 

@@ -34,7 +34,6 @@ class Engine(Protocol):
     name: str
     num_workers: int  #: slots on a cluster; 0 for threads in this process
     num_threads: int  #: threads of this process that run kernels
-    kernel_seconds: float  #: wall time in which at least one unit was being computed
 
     def run_batch(self, task: Task, ledger: Ledger) -> None:
         """Compute units until the ledger is complete."""
@@ -113,7 +112,6 @@ class ThreadEngine:
 
     def __init__(self, spec: RolloutSpec, num_threads: int | None = None, table: bool = False):
         self.num_threads = default_threads() if num_threads is None else num_threads
-        self.kernel_seconds = 0.0
         self._closed = False
         self._unit_seconds: float | None = None
         self._stop = np.zeros(1, np.int32)
@@ -130,9 +128,18 @@ class ThreadEngine:
         noise = Noise(spec.key, spec.noise_size)
 
         def fill(begin: int, end: int) -> None:
-            noise.fill(begin, out=table[begin:end])
+            piece = 1 << 22
+            for first in range(begin, end, piece):
+                if self._closed:  # interrupted
+                    return
+                noise.fill(first, out=table[first : min(first + piece, end)])
 
-        self.map_columns(fill, spec.noise_size, 1 << 20)
+        try:
+            self.map_columns(fill, spec.noise_size, 1 << 20)
+        except BaseException:
+            self._closed = True
+            self._pool.shutdown(cancel_futures=True)
+            raise
         table.flags.writeable = False
         return table
 
@@ -140,7 +147,6 @@ class ThreadEngine:
         """Compute units until the ledger is complete."""
         self._stop[0] = 0
         pending: set[Future[Answer]] = set()
-        start = time.perf_counter()
         try:
             while not ledger.complete:
                 while len(pending) < self.unit_threads and (wanted := ledger.wanted()):
@@ -156,7 +162,6 @@ class ThreadEngine:
         finally:
             self._stop[0] = 1  # what is still running is not needed
             wait(pending)
-            self.kernel_seconds += time.perf_counter() - start
 
     def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         if self._closed:
@@ -189,13 +194,11 @@ class ThreadEngine:
             )
             for first in range(0, episodes, share)
         ]
-        start = time.perf_counter()
         try:
             return np.concatenate([future.result() for future in futures])
         finally:
             self._stop[0] = 1
             wait(futures)
-            self.kernel_seconds += time.perf_counter() - start
 
     def map_columns(self, work: Callable[[int, int], None], columns: int, tile: int) -> None:
         """Call work(begin, end) over [0, columns) in pieces that begin at multiples of tile."""

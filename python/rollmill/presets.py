@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .envs.registration import MUJOCO_IDS
+from .envs.registration import MAZE_ID, MUJOCO_IDS
 from .names import unknown
 
 
@@ -66,8 +67,9 @@ PRESETS: dict[tuple[str, str], Preset] = {
     **{("ES", env_id): _ES_MUJOCO for env_id in MUJOCO_IDS},
     # With arg-max actions and a 0/1 return all returns tie and nothing is learned: so actions are
     # sampled while training, and the fitness is discounted, which prefers short paths.
-    # 0.99**7 = 0.932 is the discounted return of the shortest path of 8 steps.
-    ("ES", "rollmill/Maze-v0"): Preset(
+    # 0.99**7 = 0.932 is the discounted return of the shortest path of 8 steps; find_stop puts in
+    # that of a maze of another size.
+    ("ES", MAZE_ID): Preset(
         config={
             "sample_actions": True,
             "gamma": 0.99,
@@ -82,6 +84,22 @@ PRESETS: dict[tuple[str, str], Preset] = {
         stop={"evaluation_fitness_mean": 0.93, "training_iteration": 100},
     ),
 }
+
+
+def find_stop(
+    algorithm: str, env: Any, env_config: Mapping[str, Any], preset: str = "auto"
+) -> dict[str, float]:
+    """Return the stop criteria of an environment's preset, fitted to how it is built."""
+    stop = dict(find_preset(algorithm, env, preset).stop)
+    if env == MAZE_ID and stop and env_config:
+        from .envs.maze import layout
+
+        sides = {k: v for k, v in env_config.items() if k in ("rows", "columns", "start", "goal")}
+        maze = layout(**sides)
+        shortest = sum(abs(a - b) for a, b in zip(maze.start, maze.goal, strict=True))
+        # Between the shortest path and the next one, which is two steps longer.
+        stop["evaluation_fitness_mean"] = round(0.99 ** (shortest - 1) * 0.998, 4)
+    return stop
 
 
 def find_preset(algorithm: str, env: Any, preset: str = "auto") -> Preset:

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import stat
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
@@ -40,7 +41,7 @@ _FIRST_KEYS = (
 
 
 class OutputError(OSError):
-    """A file or directory could not be written; the sentence names it and says why."""
+    """A file or directory could not be written or read; the sentence names it and says why."""
 
 
 def reason(error: BaseException) -> str:
@@ -145,13 +146,24 @@ def flatten(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_results(directory: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The whole rows of `result.json` in `directory`, oldest first; [] if there is no such file."""
+    """The whole rows of `result.json` in `directory`, oldest first; [] if there is no such file.
+
+    Raises OutputError if it cannot be read.
+    """
     path = os.path.join(os.fspath(directory), RESULT_FILE)
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open_waiting_for_nobody) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OutputError(f"cannot read {quoted(path)}: not a regular file")
             data = file.read()
     except FileNotFoundError:
         return []
+    except IsADirectoryError:
+        raise OutputError(f"cannot read {quoted(path)}: not a regular file") from None
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot read {quoted(path)}: {reason(error)}") from error
     rows: list[dict[str, Any]] = []
     for row in _whole_rows(path, data):
         while rows and rows[-1]["training_iteration"] >= row["training_iteration"]:
@@ -188,6 +200,8 @@ class ResultWriter:
             self._result = self._open(RESULT_FILE)
             self._replace(PROGRESS_FILE, self._table(rows))
             self._progress = self._open(PROGRESS_FILE)
+        except OutputError:
+            raise
         except OSError as error:
             raise self._failed(error) from error
 
@@ -360,12 +374,31 @@ def _whole_rows(path: str, data: bytes) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
-        if isinstance(row, dict) and type(row.get("training_iteration")) is int:
+        if isinstance(row, dict) and type(row.get("training_iteration")) is int and not _deep(row):
             yield row
         elif line.strip() and number < len(lines):
             warnings.warn(f"line {number} of {quoted(path)} is no result; left out", stacklevel=4)
+
+
+def _deep(value: Any) -> bool:
+    """Whether `value` is nested deeper than any result is; what converts one is recursive."""
+    level = [value]
+    for _ in range(100):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _open_waiting_for_nobody(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a FIFO has no writer
 
 
 def _csv_line(values: list[Any]) -> str:

@@ -6,24 +6,32 @@ the run - a stop criterion, Ctrl-C, an error - a checkpoint of the last whole it
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .algorithms.algorithm import Algorithm
-from .checkpoint import checkpoint_name
+from .checkpoint import checkpoint_name, save_checkpoint
 from .results import OutputError, ResultWriter, make_directory, read_results, reason
 from .stopping import StopCriteria
 
 #: What shows a result while a run goes on.
 Show = Callable[[dict[str, Any]], None]
+
+#: What asks a process to end.
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+#: Seconds from the first signal, and from a second one, to the end of a process that hangs.
+PATIENCE, HURRY = 3.0, 1.0
 
 
 class Terminated(KeyboardInterrupt):
@@ -87,45 +95,126 @@ def new_run_directory(output: str | os.PathLike[str], name: str) -> str:
             raise OutputError(f"cannot create {path}: {reason(error)}") from None
 
 
-@contextmanager
-def interruptions() -> Iterator[None]:
-    """Let the first SIGINT, SIGTERM or SIGHUP raise KeyboardInterrupt or `Terminated`.
+class Interruptions:
+    """The signals that ask the process to end, while `interruptions` is entered.
 
-    Later ones are ignored while the block runs, so that nothing interrupts the writing of what
-    the first one leaves. Ignored signals stay ignored. For the main thread.
+    Attributes
+    ----------
+    number : int
+        The first signal that came, or 0: some libraries let another exception than ours out.
+    rescue : callable or None
+        Leaves a checkpoint and returns its path. Called in a thread of its own, holding `lock`,
+        where the main thread does not end in time; None where it must not be called.
     """
-    armed = True
 
-    def handler(number: int, _: Any) -> None:
-        nonlocal armed
-        if armed:
-            armed = False
+    def __init__(self) -> None:
+        self.number = 0
+        self.rescue: Callable[[], str] | None = None
+        self.lock = threading.RLock()
+        self._came: queue.SimpleQueue[int] = queue.SimpleQueue()  # a handler may put
+        self._before = {number: signal.getsignal(number) for number in NUMBERS}
+        self._watch = threading.Thread(target=self._end_in_time, daemon=True)
+
+    @property
+    def terminated(self) -> bool:
+        """Whether the first signal was another than SIGINT."""
+        return self.number not in (0, signal.SIGINT)
+
+    def arm(self) -> None:
+        """Install the handlers, again where a library has put its own there."""
+        for number, old in self._before.items():
+            if old not in (None, signal.SIG_IGN):
+                signal.signal(number, self._handler)
+        if self._watch.ident is None:
+            self._watch.start()
+
+    def disarm(self) -> None:
+        """Put the former handlers back."""
+        self._came.put(0)
+        _restore(self._before)
+
+    def _handler(self, number: int, _: Any) -> None:
+        signal.alarm(0)  # Ray's own handler, in C, aborts the process in 3 s
+        first = not self.number
+        self.number = self.number or number
+        self._came.put(number)
+        if first:
             raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
+    def _end_in_time(self) -> None:
+        """End the process where an environment that hangs keeps the main thread from it."""
+        if not self._came.get():
+            return
+        end = time.monotonic() + PATIENCE
+        while (left := end - time.monotonic()) > 0:
+            with contextlib.suppress(queue.Empty):
+                if not self._came.get(timeout=left):
+                    return
+                end = min(end, time.monotonic() + HURRY)
+        with self.lock:  # not while the main thread saves
+            if self.rescue is None:
+                return
+            word = "terminated" if self.terminated else "interrupted"
+            text = f"rollmill: error: {word} while an environment hangs; "
+            try:
+                text += f"checkpoint: {self.rescue()}"
+            except Exception as error:
+                text += f"no checkpoint: {reason(error)}"
+            with contextlib.suppress(OSError):
+                os.write(2, os.fsencode(text + "\n"))
+            os._exit(143 if self.terminated else 130)
+
+
+#: The one that is entered.
+_current: Interruptions | None = None
+
+
+@contextmanager
+def interruptions() -> Iterator[Interruptions]:
+    """Let the first SIGINT, SIGTERM or SIGHUP raise KeyboardInterrupt or `Terminated`.
+
+    Later ones raise nothing while the block runs, so that nothing interrupts the writing of what
+    the first one leaves. Ignored signals stay ignored. For the main thread.
+    """
+    global _current
+    outer, seen = _current, Interruptions()
     try:
-        for number in numbers:
-            if before[number] != signal.SIG_IGN:
-                signal.signal(number, handler)
-        yield
+        _current = seen
+        seen.arm()
+        yield seen
+    except KeyboardInterrupt:
+        if seen.terminated:
+            raise Terminated from None
+        raise
+    except SystemExit as exit_:
+        if exit_.code == signal.SIGTERM:  # by Ray's handler
+            signal.alarm(0)
+            raise Terminated from None
+        raise
     finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+        seen.disarm()
+        _current = outer
 
 
 @contextmanager
 def signals_ignored() -> Iterator[None]:
-    """Hold SIGINT and SIGTERM off while something is written; the main thread alone can."""
+    """Hold those signals off while something is written; the main thread alone can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, signal.SIG_IGN)
-              for number in (signal.SIGINT, signal.SIGTERM)}  # fmt: skip
+    before = {number: signal.getsignal(number) for number in NUMBERS}
     try:
+        for number, old in before.items():
+            if old is not None:
+                signal.signal(number, signal.SIG_IGN)
         yield
     finally:
-        for number, handler in before.items():
+        _restore(before)
+
+
+def _restore(handlers: dict[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        if handler is not None:  # one of C cannot be put back
             signal.signal(number, handler)
 
 
@@ -164,40 +253,70 @@ def run(
     state = algorithm.state()
     saved = -1
 
+    seen = _current or Interruptions()
+
+    def path(iteration: int) -> str:
+        return os.path.join(directory, checkpoint_name(iteration))
+
     def save() -> None:
         nonlocal saved
-        if saved != algorithm.iteration:
-            path = os.path.join(directory, checkpoint_name(algorithm.iteration))
-            outcome.checkpoint = str(algorithm.save(path))
-            saved = algorithm.iteration
+        with seen.lock:
+            if saved != algorithm.iteration:
+                outcome.checkpoint = str(algorithm.save(path(algorithm.iteration)))
+                saved = algorithm.iteration
+
+    def rescue() -> str:
+        counters, arrays = state
+        iteration = counters["training_iteration"]
+        if saved == iteration:
+            return outcome.checkpoint
+        return str(
+            save_checkpoint(
+                path(iteration),
+                kind=algorithm.name,
+                config=algorithm.config.to_dict(),
+                counters=counters,
+                arrays=arrays,
+            )
+        )
 
     start = time.perf_counter()
-    try:
-        outcome.stopped_by = _reached(stop, _last_result(algorithm, directory))
-        with (
-            ResultWriter(directory, resume_from=first or None) as writer,
-            progress or nullcontext() as show,
-        ):
-            while not outcome.stopped_by:
-                result = algorithm.train()
-                writer.write(result)
-                state = algorithm.state()
-                if show:
-                    show(result)
-                outcome.stopped_by = _reached(stop, result)
-                if checkpoint_freq and algorithm.iteration % checkpoint_freq == 0:
-                    save()
-    except KeyboardInterrupt as interruption:
-        outcome.stopped_by = "terminated" if isinstance(interruption, Terminated) else "interrupted"
-    finally:
-        with signals_ignored():
-            outcome.seconds = time.perf_counter() - start
-            outcome.result = _last_result(algorithm, directory)
-            if not outcome.result:  # the last iteration's result was not written
-                algorithm.restore(*state)
+    with ExitStack() as held:
+        try:
+            try:
+                seen.rescue = rescue
+                outcome.stopped_by = _reached(stop, _last_result(algorithm, directory))
+                with (
+                    ResultWriter(directory, resume_from=first or None) as writer,
+                    progress or nullcontext() as show,
+                ):
+                    while not outcome.stopped_by:
+                        result = algorithm.train()
+                        writer.write(result)
+                        state = algorithm.state()
+                        if show:
+                            show(result)
+                        outcome.stopped_by = _reached(stop, result)
+                        if checkpoint_freq and algorithm.iteration % checkpoint_freq == 0:
+                            save()
+            finally:  # within the try, so that no signal slips in between
+                held.enter_context(signals_ignored())
+        except KeyboardInterrupt as interruption:
+            held.enter_context(signals_ignored())
+            terminated = isinstance(interruption, Terminated) or seen.terminated
+            outcome.stopped_by = "terminated" if terminated else "interrupted"
+        finally:
+            with seen.lock:
+                seen.rescue = None
+                outcome.seconds = time.perf_counter() - start
                 outcome.result = _last_result(algorithm, directory)
-            outcome.iterations = algorithm.iteration - first
-            save()
+                if not outcome.result:  # the last iteration's result was not written
+                    algorithm.restore(*state)
+                    outcome.result = _last_result(algorithm, directory)
+                outcome.iterations = algorithm.iteration - first
+                save()
+                if not seen.number:  # what follows may hang as well
+                    seen.rescue = lambda: outcome.checkpoint
     return outcome
 
 

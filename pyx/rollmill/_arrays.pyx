@@ -5,6 +5,8 @@
 A typed view refuses a wrong array too, but without saying which argument it was.
 """
 
+from operator import index as as_index
+
 import numpy as np
 
 cdef dict DTYPES = {name: np.dtype(name)
@@ -53,6 +55,16 @@ cdef int check_apart(str names, tuple arrays) except -1:
             if np.may_share_memory(arrays[i], arrays[k]):
                 raise ValueError(f"{names} must not overlap")
     return 0
+
+
+cdef object whole(object value, str name):
+    """value as an int; TypeError that names the argument if it is none, such as a float."""
+    if type(value) is int:
+        return value
+    try:
+        return as_index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
 
 
 cdef char[::1] aligned_bytes(size_t size):

@@ -6,13 +6,40 @@ from collections import namedtuple
 
 import numpy as np
 
+cimport cython
 from cpython.pycapsule cimport (PyCapsule_GetContext, PyCapsule_GetPointer, PyCapsule_IsValid,
                                 PyCapsule_New, PyCapsule_SetContext)
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t
+from rollmill._arrays cimport whole
 from rollmill.ckernels cimport (RML_ABI_VERSION, RML_BOX, RML_EABI, RML_FLOAT32, RML_FLOAT64,
                                 RML_INT32, RML_INT64, RML_OK, RML_UINT8, rml_env, rml_env_check,
                                 rml_env_factory, rml_space, rml_status)
+
+cdef extern from *:
+    """
+    #include <dlfcn.h>
+    #ifdef __GLIBC__
+    #include <link.h>
+    #endif
+
+    /* Whether an address lies in a symbol that is data. 0 if nothing is known of it. */
+    static int address_is_data(void *address) {
+    #if defined(__GLIBC__) && defined(_GNU_SOURCE)
+        Dl_info info;
+        const ElfW(Sym) *symbol = NULL;
+        void *entry = NULL;
+        if (!dladdr1(address, &info, &entry, RTLD_DL_SYMENT) || !entry)
+            return 0;
+        symbol = (const ElfW(Sym) *)entry;
+        return ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT;
+    #else
+        (void)address;
+        return 0;
+    #endif
+    }
+    """
+    int address_is_data(void *address)
 
 cdef const char *CAPSULE_NAME = "rollmill.rml_env"
 
@@ -59,6 +86,11 @@ cdef void release_owner(object capsule) noexcept:
     Py_DECREF(<object>PyCapsule_GetContext(capsule))
 
 
+# Nobody but `wrap` has it: a NativeEnv without a pointer must not come to be.
+cdef object MADE = object()
+
+
+@cython.final
 cdef class NativeEnv:
     """An environment in C behind the rml_env interface, and the object that keeps it alive.
 
@@ -67,9 +99,10 @@ cdef class NativeEnv:
     `rollmill.envs.EnvSpec` builds it again in another process.
     """
 
-    def __init__(self):
-        raise TypeError("a NativeEnv comes from rollmill.envs.native_env, NativeEnv.from_capsule "
-                        "or NativeEnv.from_address")
+    def __cinit__(self, made=None):
+        if made is not MADE:
+            raise TypeError("a NativeEnv comes from rollmill.envs.native_env, "
+                            "NativeEnv.from_capsule or NativeEnv.from_address")
 
     @staticmethod
     cdef NativeEnv wrap(const rml_env *ptr, object owner):
@@ -82,7 +115,7 @@ cdef class NativeEnv:
                 text += (f" (got abi_version {ptr.abi_version} and struct_size {ptr.struct_size}, "
                          f"wanted {RML_ABI_VERSION} and {sizeof(rml_env)}: compile it again)")
             raise ValueError(text)
-        env = NativeEnv.__new__(NativeEnv)
+        env = NativeEnv.__new__(NativeEnv, MADE)
         env.ptr = ptr
         env.owner = owner
         return env
@@ -105,13 +138,17 @@ cdef class NativeEnv:
         address : int, where a function of the C type rml_env_factory lies
         owner : object that holds the function's code, such as a ctypes.CDLL
 
-        The address is called: one that is no such function crashes the process.
-        Raises ValueError if the environment is refused.
+        The address is called: another function than such a one crashes the process.
+        Raises ValueError if the environment is refused or the address is known to be data.
         """
-        cdef rml_env_factory factory = <rml_env_factory><size_t>address
+        cdef size_t place = whole(address, "address")
+        cdef rml_env_factory factory = <rml_env_factory>place
         cdef const rml_env *ptr
         if factory == NULL:
             raise ValueError("address must be that of a rml_env_factory, got 0")
+        if address_is_data(<void *>place):
+            raise ValueError("not an environment that this rollmill can run: the address "
+                             f"{place:#x} is data, no function")
         with nogil:
             ptr = factory()
         return NativeEnv.wrap(ptr, owner)

@@ -5,7 +5,7 @@
 import numpy as np
 
 from libc.stdint cimport uint32_t, uint64_t
-from rollmill._arrays cimport aligned_bytes, check_apart, check_array
+from rollmill._arrays cimport aligned_bytes, check_apart, check_array, whole
 from rollmill._isa cimport isa_of
 from rollmill._noise cimport Noise
 from rollmill._status cimport check
@@ -66,7 +66,7 @@ def noise_sum(Noise noise not None, index, weight, out, begin=0, end=None, blas=
     cdef rml_isa set_ = isa_of(isa)
     if blas != "none":  # SciPy's BLAS is loaded at its first use
         table = load_blas(blas)
-    end = d if end is None else end
+    begin, end = whole(begin, "begin"), d if end is None else whole(end, "end")
     if begin % TILE or not 0 <= begin <= end <= d:
         raise ValueError(f"[begin, end) must lie in [0, {d}] and begin at a multiple of {TILE}, "
                          f"got [{begin}, {end})")

@@ -2,7 +2,7 @@
 # cython: embedsignature=True, binding=True
 """The maze in C."""
 
-from libc.stdint cimport uint32_t
+from rollmill._arrays cimport whole
 from rollmill._env cimport NativeEnv
 from rollmill._status cimport check
 from rollmill.ckernels cimport rml_maze_init
@@ -12,8 +12,7 @@ cdef class MazeStorage:
     """Owns the C structs of one maze."""
 
 
-def maze(uint32_t rows, uint32_t columns, uint32_t start, uint32_t goal,
-         uint32_t max_episode_steps):
+def maze(rows, columns, start, goal, max_episode_steps):
     """The environment of an open maze.
 
     rows, columns : int in [1, 4096], not both 1
@@ -23,6 +22,7 @@ def maze(uint32_t rows, uint32_t columns, uint32_t start, uint32_t goal,
     Returns a NativeEnv. Raises ValueError on an argument out of its range.
     """
     cdef MazeStorage storage = MazeStorage()
-    check(rml_maze_init(&storage.maze, &storage.env, rows, columns, start, goal,
-                        max_episode_steps), "maze")
+    check(rml_maze_init(&storage.maze, &storage.env, whole(rows, "rows"),
+                        whole(columns, "columns"), whole(start, "start"), whole(goal, "goal"),
+                        whole(max_episode_steps, "max_episode_steps")), "maze")
     return NativeEnv.wrap(&storage.env, storage)

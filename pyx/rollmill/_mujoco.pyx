@@ -6,9 +6,9 @@ from collections import namedtuple
 
 import numpy as np
 
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
-from rollmill._arrays cimport check_array
+from rollmill._arrays cimport check_array, whole
 from rollmill._env cimport NativeEnv
 from rollmill._status cimport check
 from rollmill._vector cimport Vector
@@ -105,11 +105,11 @@ cdef class Simulator:
     datas and waits for one while all are taken. Wrong addresses crash the process.
     """
 
-    def __cinit__(self, library, functions, model, datas, int signature, size_t state_length):
+    def __cinit__(self, library, functions, model, datas, signature, state_length):
         cdef rml_mujoco_data *data
         cdef size_t k, size
         cdef dict sizes
-        cdef tuple found = tuple([<size_t>functions[name] for name in FUNCTIONS])
+        cdef tuple found = tuple([whole(functions[name], name) for name in FUNCTIONS])
         self.owners = (library, model, tuple(datas))
         if not self.owners[2]:
             raise ValueError("datas must not be empty")
@@ -121,8 +121,8 @@ cdef class Simulator:
         self.simulator.post_constraint = <simulate><size_t>found[3]
         self.simulator.get_state = <state_get><size_t>found[4]
         self.simulator.set_state = <state_set><size_t>found[5]
-        self.simulator.signature = signature
-        self.simulator.state_length = state_length
+        self.simulator.signature = whole(signature, "signature")
+        self.simulator.state_length = whole(state_length, "state_length")
         for name, a in ARRAYS.items():
             self.simulator.size_a[<size_t>a] = sizes[name]
         size = len(self.owners[2])
@@ -163,10 +163,9 @@ cdef int set_pair(double *pair_2, object values) except -1:
     return 0
 
 
-def environment(Simulator simulator not None, str name not None, *, str task not None,
-                int version, uint32_t max_episode_steps, uint32_t frame_skip, observation,
-                init_qpos, init_qvel, action_low, action_high, body_mass, double timestep,
-                bodies=(), parameters=None):
+def environment(Simulator simulator not None, str name not None, *, str task not None, version,
+                max_episode_steps, frame_skip, observation, init_qpos, init_qvel, action_low,
+                action_high, body_mass, double timestep, bodies=(), parameters=None):
     """The environment of a task.
 
     name : str, the environment's name
@@ -202,16 +201,16 @@ def environment(Simulator simulator not None, str name not None, *, str task not
     storage.mujoco.simulator = &simulator.simulator
     storage.mujoco.name = <const char *>text
     storage.mujoco.task = TASKS[task]
-    storage.mujoco.version = version
-    storage.mujoco.max_episode_steps = max_episode_steps
-    storage.mujoco.frame_skip = frame_skip
+    storage.mujoco.version = whole(version, "version")
+    storage.mujoco.max_episode_steps = whole(max_episode_steps, "max_episode_steps")
+    storage.mujoco.frame_skip = whole(frame_skip, "frame_skip")
     for k in range(len(observation)):
         segment = observation[k]
         storage.mujoco.segment_k[k].array = ARRAYS[segment.array]
         storage.mujoco.segment_k[k].map = MAPS[segment.map]
-        storage.mujoco.segment_k[k].first = segment.first
-        storage.mujoco.segment_k[k].count = segment.length
-        storage.mujoco.segment_k[k].minus = segment.minus
+        storage.mujoco.segment_k[k].first = whole(segment.first, "first")
+        storage.mujoco.segment_k[k].count = whole(segment.length, "length")
+        storage.mujoco.segment_k[k].minus = whole(segment.minus, "minus")
         storage.mujoco.segment_k[k].low = segment.low
         storage.mujoco.segment_k[k].high = segment.high
     storage.mujoco.segments = len(observation)
@@ -222,9 +221,9 @@ def environment(Simulator simulator not None, str name not None, *, str task not
     storage.mujoco.body_mass = doubles("body_mass", arrays[4], sizes["xipos"] // 3)
     storage.mujoco.total_mass = arrays[4].sum()
     storage.mujoco.timestep = timestep
-    storage.mujoco.dt = timestep * <double>frame_skip
+    storage.mujoco.dt = timestep * <double>storage.mujoco.frame_skip
     for k in range(len(bodies)):
-        storage.mujoco.body_3[k] = bodies[k]
+        storage.mujoco.body_3[k] = whole(bodies[k], "bodies")
     storage.mujoco.forward_reward_weight = given.pop("forward_reward_weight", 0.0)
     storage.mujoco.ctrl_cost_weight = given.pop("ctrl_cost_weight", 0.0)
     storage.mujoco.contact_cost_weight = given.pop("contact_cost_weight", 0.0)
@@ -248,7 +247,8 @@ def environment(Simulator simulator not None, str name not None, *, str task not
 
 
 cdef Simulator simulator_of(Vector vector, size_t i, rml_batch *batch):
-    if not isinstance(vector.env.owner, MujocoStorage):
+    if (not isinstance(vector.env.owner, MujocoStorage)
+            or vector.env.ptr != &(<MujocoStorage>vector.env.owner).env):
         raise ValueError(f"{vector.env.name} is not a MuJoCo environment")
     if not i < vector.vector.n:
         raise IndexError(f"i must be in [0, {vector.vector.n}), got {i}")
@@ -270,7 +270,7 @@ cdef Simulator simulator_of(Vector vector, size_t i, rml_batch *batch):
     return (<MujocoStorage>vector.env.owner).simulator
 
 
-def place(Vector vector not None, size_t i, qpos, qvel):
+def place(Vector vector not None, i, qpos, qvel):
     """Put environment i of a vector where a reset with other noise would have put it.
 
     qpos, qvel : float64 arrays as long as the model's
@@ -281,7 +281,7 @@ def place(Vector vector not None, size_t i, qpos, qvel):
     """
     cdef rml_batch batch
     cdef rml_status status
-    cdef dict sizes = simulator_of(vector, i, &batch).sizes
+    cdef dict sizes = simulator_of(vector, whole(i, "i"), &batch).sizes
     check_array("qpos", qpos, "float64", (sizes["qpos"],))
     check_array("qvel", qvel, "float64", (sizes["qvel"],))
     obs = np.zeros(vector.obs_shape, np.float64)
@@ -294,14 +294,14 @@ def place(Vector vector not None, size_t i, qpos, qvel):
     return obs[i].copy()
 
 
-def read(Vector vector not None, size_t i):
+def read(Vector vector not None, i):
     """Where environment i of a vector is.
 
     Returns (qpos, qvel), float64 arrays. Raises as `place`.
     """
     cdef rml_batch batch
     cdef rml_status status
-    cdef dict sizes = simulator_of(vector, i, &batch).sizes
+    cdef dict sizes = simulator_of(vector, whole(i, "i"), &batch).sizes
     qpos, qvel = np.empty(sizes["qpos"]), np.empty(sizes["qvel"])
     cdef double *qpos_q = <double *><size_t>qpos.ctypes.data
     cdef double *qvel_v = <double *><size_t>qvel.ctypes.data

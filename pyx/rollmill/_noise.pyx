@@ -4,8 +4,8 @@
 
 import numpy as np
 
-from libc.stdint cimport uint32_t, uint64_t
-from rollmill._arrays cimport check_apart, check_array
+from libc.stdint cimport uint64_t
+from rollmill._arrays cimport check_apart, check_array, whole
 from rollmill._isa cimport isa_of
 from rollmill._status cimport check
 from rollmill.ckernels cimport (RML_NOISE_SIZE_MAX, rml_isa, rml_noise, rml_noise_fill,
@@ -26,7 +26,8 @@ cdef class Noise:
     Raises ValueError on a size or table out of range.
     """
 
-    def __cinit__(self, uint64_t key, size, table=None):
+    def __cinit__(self, key, size, table=None):
+        key, size = whole(key, "key"), whole(size, "size")
         if not 1 <= size <= SIZE_MAX:
             raise ValueError(f"size must be in [1, 2**32], got {size}")
         self.c = rml_noise(key=key, size=size, table_k=NULL)
@@ -60,6 +61,7 @@ cdef class Noise:
         if out is not None:
             check_array("out", out, "float32", ("K",), True)
             size = out.shape[0]
+        start, size = whole(start, "start"), whole(size, "size")
         if not (0 <= start <= self.c.size and 0 <= size <= self.c.size - start):
             raise ValueError(f"start and size must be at least 0 and start + size at most "
                              f"{self.c.size}, got {start} and {size}")
@@ -77,12 +79,14 @@ cdef class Noise:
         check(status)
         return out
 
-    def index(self, uint64_t key, uint32_t pair, uint32_t iteration, d):
+    def index(self, key, pair, iteration, d):
         """Where the perturbation of d parameters of a pair begins: uniform over [0, size - d].
 
         Raises ValueError if d is 0 or larger than the noise.
         """
         cdef uint64_t index
+        key, pair = whole(key, "key"), whole(pair, "pair")
+        iteration, d = whole(iteration, "iteration"), whole(d, "d")
         if not 1 <= d <= self.c.size:
             raise ValueError(f"d must be in [1, {self.c.size}], the noise size, got {d}")
         check(rml_noise_index(&index, &self.c, key, pair, iteration, d))
@@ -102,6 +106,7 @@ cdef class Noise:
         if not 1 <= d <= self.c.size:
             raise ValueError(f"theta must have 1 to {self.c.size} parameters, the noise size, "
                              f"got {d}")
+        index = whole(index, "index")
         if not 0 <= index <= self.c.size - d:
             raise ValueError(f"index must be in [0, {self.c.size - d}], got {index}")
         plus = np.empty(d, np.float32) if plus is None else plus

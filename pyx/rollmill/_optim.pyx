@@ -3,7 +3,7 @@
 """Optimisers over a flat vector; each step minimises."""
 
 from libc.stdint cimport uint64_t
-from rollmill._arrays cimport check_apart, check_array
+from rollmill._arrays cimport check_apart, check_array, whole
 from rollmill._status cimport check
 from rollmill.ckernels cimport rml_optim_adamw, rml_optim_clipup, rml_optim_sgd, rml_status
 
@@ -27,6 +27,7 @@ def adam_step(theta, m, v, gradient, t, double stepsize, double beta1=0.9, doubl
     check_array("v", v, "float32", (d,), True)
     check_array("gradient", gradient, "float32", (d,))
     check_apart("theta, m, v and gradient", (theta, m, v, gradient))
+    t = whole(t, "t")
     if not 1 <= t < 2**64:
         raise ValueError(f"t must be in [1, 2**64), got {t}")
     cdef float[::1] theta_d = theta

@@ -2,12 +2,10 @@
 # cython: embedsignature=True, binding=True
 """Multilayer perceptrons over one flat float32 parameter vector."""
 
-from operator import index as as_index
-
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from rollmill._arrays cimport aligned_bytes, check_apart, check_array
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from rollmill._arrays cimport aligned_bytes, check_apart, check_array, whole
 from rollmill._isa cimport isa_of
 from rollmill._status cimport check
 from rollmill.ckernels cimport (RML_POLICY_LAYERS, RML_POLICY_WIDTH, RML_RELU, RML_SAMPLE_MAX,
@@ -31,7 +29,7 @@ cdef class Network:
 
     def __cinit__(self, widths, activation="tanh"):
         cdef uint32_t width[9]
-        widths = [as_index(w) for w in widths]
+        widths = [whole(w, "widths") for w in widths]
         if not 2 <= len(widths) <= RML_POLICY_LAYERS + 1:
             raise ValueError(f"widths must have 2 to {RML_POLICY_LAYERS + 1} numbers, "
                              f"got {len(widths)}")
@@ -63,14 +61,14 @@ cdef class Network:
     def __reduce__(self):
         return Network, (self.widths, self.activation)
 
-    def init(self, uint64_t key, isa=None):
+    def init(self, key, isa=None):
         """Initial parameters: weights normal with variance 1 / inputs, biases 0.
 
         Returns (D,) float32.
         """
         theta = np.empty(self.c.d, np.float32)
         cdef float[::1] theta_d = theta
-        check(rml_policy_fill(&theta_d[0], &self.c, key, isa_of(isa)))
+        check(rml_policy_fill(&theta_d[0], &self.c, whole(key, "key"), isa_of(isa)))
         return theta
 
     def eval(self, theta, x=None, index=None, out=None, isa=None):
@@ -147,6 +145,7 @@ cdef class Members:
     cdef rml_isa isa
 
     def __cinit__(self, Network network not None, members, one_hot=False, isa=None):
+        members = whole(members, "members")
         if members < 1:
             raise ValueError(f"members must be at least 1, got {members}")
         self.network = network

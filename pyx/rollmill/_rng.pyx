@@ -5,7 +5,7 @@
 import numpy as np
 
 from libc.stdint cimport uint32_t, uint64_t
-from rollmill._arrays cimport check_array
+from rollmill._arrays cimport check_array, whole
 from rollmill._isa cimport isa_of
 from rollmill._status cimport check
 from rollmill.ckernels cimport (RML_STREAM_ACTION, RML_STREAM_ACTION_NOISE, RML_STREAM_ENV_LAYOUT,
@@ -40,7 +40,7 @@ cdef int stream_of(stream) except -1:
     return STREAMS[stream]
 
 
-def philox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3):
+def philox(key, c0, c1, c2, c3):
     """The four 32-bit words of Philox4x32-10 for a 64-bit key and a counter.
 
     key, c0, c1, c2, c3 : int
@@ -48,11 +48,12 @@ def philox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3):
     """
     out = np.empty(4, np.uint32)
     cdef uint32_t[::1] out_4 = out
-    rml_philox(&out_4[0], key, c0, c1, c2, c3)
+    rml_philox(&out_4[0], whole(key, "key"), whole(c0, "c0"), whole(c1, "c1"), whole(c2, "c2"),
+               whole(c3, "c3"))
     return out
 
 
-def block(uint64_t key, stream, uint32_t item, uint32_t iteration, uint64_t number):
+def block(key, stream, item, iteration, number):
     """The four draws of one block of a stream.
 
     stream : str, a name in STREAMS
@@ -60,17 +61,17 @@ def block(uint64_t key, stream, uint32_t item, uint32_t iteration, uint64_t numb
     """
     out = np.empty(4, np.uint32)
     cdef uint32_t[::1] out_4 = out
-    rml_rng_block(&out_4[0], key, <rml_stream>stream_of(stream), item, iteration, number)
+    rml_rng_block(&out_4[0], whole(key, "key"), <rml_stream>stream_of(stream), whole(item, "item"),
+                  whole(iteration, "iteration"), whole(number, "number"))
     return out
 
 
-def derive(uint64_t key, uint32_t kind):
+def derive(key, kind):
     """A key of its own for each (key, kind), as evaluation episodes use it."""
-    return rml_rng_derive(key, kind)
+    return rml_rng_derive(whole(key, "key"), whole(kind, "kind"))
 
 
-def normal_fill(uint64_t key, stream, uint32_t item, uint32_t iteration, start, size=0, out=None,
-                isa=None):
+def normal_fill(key, stream, item, iteration, start, size=0, out=None, isa=None):
     """Standard normals `start`, `start + 1`, ... of a stream.
 
     start : int >= 0, start + size at most 2**58
@@ -80,9 +81,12 @@ def normal_fill(uint64_t key, stream, uint32_t item, uint32_t iteration, start, 
     Returns out. The definition is in rng.h. Raises ValueError on a range or array that does not
     fit.
     """
+    cdef uint64_t key_ = whole(key, "key")
+    cdef uint32_t item_ = whole(item, "item"), iteration_ = whole(iteration, "iteration")
     if out is not None:
         check_array("out", out, "float32", ("K",), True)
         size = out.shape[0]
+    start, size = whole(start, "start"), whole(size, "size")
     if not (0 <= start <= NORMALS and 0 <= size <= NORMALS - start):
         raise ValueError(f"start and size must be at least 0 and start + size at most 2**58, got "
                          f"{start} and {size}")
@@ -97,6 +101,6 @@ def normal_fill(uint64_t key, stream, uint32_t item, uint32_t iteration, start, 
     if k == 0:
         return out
     with nogil:
-        status = rml_normal_fill(&out_k[0], k, key, which, item, iteration, first, set_)
+        status = rml_normal_fill(&out_k[0], k, key_, which, item_, iteration_, first, set_)
     check(status)
     return out

@@ -4,8 +4,8 @@
 
 import numpy as np
 
-from libc.stdint cimport int32_t, uint32_t, uint64_t
-from rollmill._arrays cimport aligned_bytes, check_array
+from libc.stdint cimport int32_t, uint32_t
+from rollmill._arrays cimport aligned_bytes, check_array, whole
 from rollmill._env cimport NativeEnv
 from rollmill._isa cimport isa_of
 from rollmill._noise cimport Noise
@@ -62,11 +62,12 @@ cdef class Rollout:
     cdef rml_rollout c
     cdef size_t scratch_size
 
-    def __cinit__(self, NativeEnv env not None, Network policy not None, *, uint64_t key,
-                  noise_size, table=None, double gamma=1.0, double reward_offset=0.0,
+    def __cinit__(self, NativeEnv env not None, Network policy not None, *, key, noise_size,
+                  table=None, double gamma=1.0, double reward_offset=0.0,
                   float action_noise_stdev=0.0, sample_actions=False,
                   gather_stats=False, isa=None):
         cdef const char *why = NULL
+        key, noise_size = whole(key, "key"), whole(noise_size, "noise_size")
         if noise_size < policy.c.d:
             raise ValueError(f"noise_size must be at least {policy.c.d}, the number of "
                              f"parameters, got {noise_size}")
@@ -88,8 +89,8 @@ cdef class Rollout:
             raise ValueError(f"{env.name}: {why.decode()}")
         self.scratch_size = rml_rollout_scratch(&self.c)
 
-    cdef rml_rollout task(self, theta, uint32_t iteration, double noise_stdev,
-                          uint32_t max_episode_steps, stop) except *:
+    cdef rml_rollout task(self, theta, iteration, double noise_stdev, max_episode_steps,
+                          stop) except *:
         cdef rml_rollout c = self.c
         check_array("theta", theta, "float32", (self.policy.c.d,))
         check_finite("theta", theta)
@@ -97,9 +98,9 @@ cdef class Rollout:
         cdef const int32_t[::1] flag = stop
         if not 0 < <float>noise_stdev < float("inf"):
             raise ValueError(f"noise_stdev must be positive and finite, got {noise_stdev}")
-        c.iteration = iteration
+        c.iteration = whole(iteration, "iteration")
         c.noise_stdev = noise_stdev
-        c.max_episode_steps = max_episode_steps
+        c.max_episode_steps = whole(max_episode_steps, "max_episode_steps")
         c.stop = <const int *>&flag[0]  # the caller holds stop
         return c
 
@@ -122,8 +123,8 @@ cdef class Rollout:
         c.scale_o = &frozen[1, 0]
         return result
 
-    def eval_units(self, theta, uint32_t iteration, double noise_stdev, uint32_t max_episode_steps,
-                   stats, first_unit, units, unit_pairs, stop, pairs=0):
+    def eval_units(self, theta, iteration, double noise_stdev, max_episode_steps, stats,
+                   first_unit, units, unit_pairs, stop, pairs=0):
         """Evaluate units [first_unit, first_unit + units) without the interpreter.
 
         theta : (D,) float32, C-contiguous, finite, may be read-only
@@ -139,6 +140,8 @@ cdef class Rollout:
         """
         cdef rml_rollout c = self.task(theta, iteration, noise_stdev, max_episode_steps, stop)
         cdef size_t done = 0, length = 1 + 2 * self.env.ptr.observation.n
+        first_unit, units = whole(first_unit, "first_unit"), whole(units, "units")
+        unit_pairs, pairs = whole(unit_pairs, "unit_pairs"), whole(pairs, "pairs")
         if units < 1 or unit_pairs < 1 or first_unit < 0:
             raise ValueError("units and unit_pairs must be at least 1 and first_unit at least 0, "
                              f"got {units}, {unit_pairs} and {first_unit}")
@@ -169,8 +172,8 @@ cdef class Rollout:
         del keep
         return done, records[:done * unit_pairs], None if gathered is None else gathered[:done]
 
-    def eval_episodes(self, theta, uint32_t iteration, uint32_t max_episode_steps, stats,
-                      uint32_t kind, first, episodes, stop):
+    def eval_episodes(self, theta, iteration, max_episode_steps, stats, kind, first, episodes,
+                      stop):
         """Evaluate episodes [first, first + episodes) of theta without noise, by arg-max.
 
         kind : int, whose derived key the episodes use
@@ -179,6 +182,8 @@ cdef class Rollout:
         """
         cdef rml_rollout c = self.task(theta, iteration, 1.0, max_episode_steps, stop)
         cdef size_t done = 0
+        cdef uint32_t derived = whole(kind, "kind")
+        first, episodes = whole(first, "first"), whole(episodes, "episodes")
         if first < 0 or episodes < 0 or first + episodes > 0xFFFFFFFF:
             raise ValueError("first and episodes must be at least 0 and first + episodes below "
                              f"2**32, got {first} and {episodes}")
@@ -189,7 +194,7 @@ cdef class Rollout:
         records = np.empty(episodes, EPISODE_DTYPE)
         if e == 0:
             return records
-        c.key = rml_rng_derive(c.key, kind)
+        c.key = rml_rng_derive(c.key, derived)
         cdef char[::1] records_e = records.view(np.int8)
         cdef char[::1] scratch = aligned_bytes(self.scratch_size)
         cdef rml_status status

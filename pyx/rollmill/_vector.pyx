@@ -7,6 +7,7 @@ import numpy as np
 from cpython.buffer cimport (PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release,
                              PyObject_GetBuffer)
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from rollmill._arrays cimport whole
 from rollmill._env cimport NativeEnv
 from rollmill._status cimport check
 from rollmill.ckernels cimport (RML_AUTORESET_DISABLED, RML_AUTORESET_NEXT_STEP,
@@ -51,21 +52,39 @@ cdef int check_array(str name, object array, object dtype, tuple shape) except -
     return 0
 
 
-# Buffers that a call holds, released whatever happens.
+# Buffers that a call holds, released whatever happens. One that is written overlaps no other.
 cdef class Held:
     cdef Py_buffer view_8[8]
+    cdef bint write_8[8]
+    cdef list names
     cdef int count
+
+    def __cinit__(self):
+        self.names = []
 
     cdef void *hold(self, str name, object array, object dtype, tuple shape,
                     bint write=True) except? NULL:
+        cdef int k
+        cdef const char *begin
+        cdef const char *other
         check_array(name, array, dtype, shape)
+        if not array.flags.aligned:
+            raise ValueError(f"{name} must be aligned to {dtype.alignment} bytes")
         flags = PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE if write else PyBUF_C_CONTIGUOUS
         try:
             PyObject_GetBuffer(array, &self.view_8[self.count], flags)
         except (BufferError, ValueError) as error:
             wanted = "C-contiguous and writable" if write else "C-contiguous"
             raise ValueError(f"{name} must be {wanted}: {error}") from None
+        self.write_8[self.count] = write
+        self.names.append(name)
         self.count += 1
+        begin = <const char *>self.view_8[self.count - 1].buf
+        for k in range(self.count - 1):
+            other = <const char *>self.view_8[k].buf
+            if ((write or self.write_8[k]) and begin < other + self.view_8[k].len
+                    and other < begin + self.view_8[self.count - 1].len):
+                raise ValueError(f"{name} must not overlap {self.names[k]}")
         return self.view_8[self.count - 1].buf
 
     def __dealloc__(self):
@@ -85,9 +104,9 @@ cdef class Vector:
     leaves the vector in need of a full reset with keys.
     """
 
-    def __cinit__(self, NativeEnv env not None, n, int autoreset=RML_AUTORESET_NEXT_STEP,
-                  ids=None):
+    def __cinit__(self, NativeEnv env not None, n, autoreset=NEXT_STEP, ids=None):
         cdef size_t count
+        n, autoreset = whole(n, "n"), whole(autoreset, "autoreset")
         if not 1 <= n < 2**31:
             raise ValueError(f"n must be in [1, 2^31), got {n}")
         if autoreset not in (NEXT_STEP, SAME_STEP, DISABLED):
@@ -247,6 +266,7 @@ cdef class Vector:
         """
         cdef rml_batch batch
         cdef size_t length = 0
+        i = whole(i, "i")
         if not 0 <= i < self.vector.n:
             raise IndexError(f"i must be in [0, {self.vector.n}), got {i}")
         if not self.begun:

@@ -25,12 +25,14 @@ typedef enum fault {
   FAULT_SLOW,
   FAULT_SLOW_NAN,
   FAULT_FAIL,
-  FAULT_CRASH
+  FAULT_CRASH,
+  FAULT_BROKEN
 } fault;
 
 static const fault fault_none = FAULT_NONE, fault_nan = FAULT_NAN, fault_slow = FAULT_SLOW,
                    fault_slow_nan = FAULT_SLOW_NAN,
-                   fault_fail = FAULT_FAIL, fault_crash = FAULT_CRASH;
+                   fault_fail = FAULT_FAIL, fault_crash = FAULT_CRASH,
+                   fault_broken = FAULT_BROKEN;
 
 enum { NAN_ID = 5, BAD_ID = 3, OBS = 4 };
 
@@ -56,7 +58,7 @@ static void observe(float *obs_o, const drift_state *state, size_t i) {
 static float signed_unit(uint32_t draw) { return 2.0f * rml_rng_unit(draw) - 1.0f; }
 
 static rml_status drift_reset(const rml_env *env, const rml_batch *batch) {
-  (void)env;
+  if (*(const fault *)env->context == FAULT_BROKEN) return RML_EENV;
   drift_state state = state_of(batch);
   float *obs_no = batch->obs_no;
   for (size_t i = batch->begin; i < batch->end; i++) {
@@ -135,11 +137,15 @@ static const rml_env slow = DRIFT("drift_slow", &fault_slow);
 static const rml_env slow_nan = DRIFT("drift_slow_nan", &fault_slow_nan);
 static const rml_env failing = DRIFT("drift_fail", &fault_fail);
 static const rml_env crashing = DRIFT("drift_crash", &fault_crash);
+static const rml_env broken = DRIFT("drift_broken", &fault_broken);
 
 EXPORT const rml_env *drift(void) { return &normal; }
 
 /* Episodes of id 5 pay NaN. */
 EXPORT const rml_env *drift_nan(void) { return &with_nan; }
+
+/* No reset succeeds. */
+EXPORT const rml_env *drift_broken(void) { return &broken; }
 
 /* About a millisecond a step. */
 EXPORT const rml_env *drift_slow(void) { return &slow; }

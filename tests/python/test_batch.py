@@ -27,11 +27,11 @@ def answer_of(first, count, seed, iteration=5, source="a", stats=True):
 
 
 def prefix_of(seed, min_episodes, min_steps):
-    """The batch rule, word for word."""
+    """The batch rule, word for word; an episode that failed at once counts as one step."""
     units = episodes = steps = 0
     while True:
         episodes += 2 * PAIRS
-        steps += int(steps_of(units, seed).sum())
+        steps += int(np.maximum(steps_of(units, seed), 1).sum())
         units += 1
         if episodes >= min_episodes and steps >= min_steps:
             return units

@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+import rollmill
 from drifting import OPTIONS, drift_config, train
 from rollmill import Algorithm, ESConfig
 from rollmill._isa import available
@@ -18,6 +20,7 @@ from rollmill.checkpoint import newest_checkpoint
 from rollmill.cli import main
 from rollmill.results import read_results
 
+CONSUMERS = Path(__file__).parents[1] / "consumers"
 KEYS = {
     "algorithm", "env", "seed", "engine", "num_workers", "iterations", "timesteps_total",
     "episodes_total", "episode_reward_mean", "episode_len_mean", "time_total_s",
@@ -247,6 +250,12 @@ def test_help(call, name):
     assert out.startswith(f"usage: rollmill {name}".rstrip())
 
 
+def test_no_command_shows_the_help(call):
+    code, out, err = call()
+    assert (code, out) == (2, "")
+    assert err.startswith("usage: rollmill [-h]")
+
+
 def test_version(call):
     code, out, _ = call("--version")
     assert code == 0
@@ -256,7 +265,6 @@ def test_version(call):
 # What it refuses: one sentence, the nearest name, exit code 2, nothing left behind.
 
 USAGE = [
-    ([], "required: COMMAND"),
     (["trian"], 'Did you mean "train"'),
     (["train", "--num-worker", "x"], "invalid int value"),
     (["train", "--sed", "1"], 'unknown argument --sed. Did you mean "--seed"'),
@@ -550,6 +558,69 @@ def test_ctrl_c_in_the_middle_of_an_endless_iteration(drift_library, home):
     Algorithm.from_checkpoint(last(out)["checkpoint"]).stop()
 
 
+@pytest.fixture(scope="module")
+def own_library(tmp_path_factory):
+    """Compile C code; returns a function of its text."""
+
+    def build(text):
+        folder = tmp_path_factory.mktemp("own")
+        (folder / "own.c").write_text(text)
+        compiler = os.environ.get("CC", "cc").split()
+        include = ["-I", rollmill.get_include(), "-I", str(CONSUMERS)]
+        subprocess.run(
+            [*compiler, "-O1", "-fPIC", "-shared", "-std=c11", "-D_POSIX_C_SOURCE=200809L",
+             *include, str(folder / "own.c"), "-o", str(folder / "own.so")], check=True,
+        )  # fmt: skip
+        return folder / "own.so"
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"), [([signal.SIGINT] * 2, 130), ([signal.SIGTERM], 143)]
+)
+def test_an_environment_that_hangs(own_library, home, numbers, expected):
+    hazard = (CONSUMERS.parent / "cluster/hazard.c").read_text()
+    library = own_library(hazard.replace("while (forever)", 'write(2, "hangs", 5);while (forever)'))
+    process = start("train", "--env", f"{library}:hazard_hang", "--num-threads", "2", "--quiet",
+                    "--stop", '{"training_iteration": 5}', "--name", "x", "--config",
+                    '{"noise_size": 100000}')  # fmt: skip
+    seen = ""
+    while "hangs" not in seen:
+        seen += process.stderr.read(1)
+    for number in numbers:
+        process.send_signal(number)
+    code, out, err = finish(process)
+    assert (code, out) == (expected, "")
+    checkpoint = home / "rollmill_results/x/checkpoint_000000"
+    word = "terminated" if expected == 143 else "interrupted"
+    assert f"rollmill: error: {word} while an environment hangs; checkpoint: {checkpoint}\n" in err
+    Algorithm.from_checkpoint(checkpoint).stop()
+
+
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_the_algorithm_is_built(monkeypatch, capsys, number, expected):
+    monkeypatch.setattr(ESConfig, "build", lambda _: signal.raise_signal(number))
+    assert main(["train"]) == expected
+    word = "terminated" if expected == 143 else "interrupted"
+    assert capsys.readouterr().err == f"rollmill: error: {word}\n"
+
+
+def test_json_is_all_of_standard_output_though_an_environment_prints(own_library):
+    drift = (CONSUMERS / "drift.c").read_text()
+    head = "{ return &normal; }"
+    assert drift.count(head) == 1
+    library = own_library(
+        "#include <stdio.h>\n" + drift.replace(head, '{ printf("noise"); return &normal; }')
+    )
+    code, out, err = command("train", "--env", f"{library}:drift", *QUICK, "--stop",
+                             '{"training_iteration": 1}', "--json")  # fmt: skip
+    assert code == 0
+    assert out.count("\n") == 1
+    assert json.loads(out)["iterations"] == 1
+    assert "noise" in err
+
+
 @pytest.mark.parametrize("wait", [0, 0.02, 0.05])
 def test_kill_9_leaves_readable_files(drift_library, home, call, wait):
     process = long_run(drift_library, home, "--checkpoint-freq", "1")
@@ -650,6 +721,16 @@ def test_names_of_any_bytes(home):
     assert code == 0
     assert (home / "rollmill_results" / name / "result.json").is_file()
     assert f"results:     {home}/rollmill_results/{name}" in out
+
+
+def test_a_path_that_standard_output_cannot_encode(home, monkeypatch):
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    monkeypatch.setenv("PYTHONUTF8", "1")
+    code, out, _ = command("train", *QUICK, "--stop", '{"training_iteration": 1}',
+                           "--name", "caf\xe9")  # fmt: skip
+    assert code == 0
+    assert f"results:     {home}/rollmill_results/caf\\xe9\n" in out
 
 
 def test_no_home(home, monkeypatch):

@@ -288,3 +288,45 @@ def test_no_warning_where_nothing_is_wrong(drift_library):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train(drift_config(drift_library), 2)
+
+
+def test_an_environment_that_always_fails_ends_the_run(drift_library):
+    with (
+        drift_config(drift_library, "drift_broken").build() as algo,
+        pytest.raises(RuntimeError, match="failed in every pair of an iteration"),
+    ):
+        algo.train()
+
+
+def test_reward_offset_shifts_the_fitness_and_no_reported_return(drift_library):
+    plain = train(drift_config(drift_library), 1)
+    shifted = train(drift_config(drift_library, reward_offset=0.7), 1)
+    assert plain[0] != shifted[0]  # another update
+    for name in ("train_reward_mean", "timesteps_total"):
+        assert plain[1][0][name] == shifted[1][0][name]
+    result, other = plain[1][0], shifted[1][0]
+    assert other["train_fitness_mean"] == pytest.approx(
+        result["train_fitness_mean"] - 0.7 * result["train_len_mean"]
+    )
+    with drift_config(drift_library, reward_offset=0.7).build() as algo:
+        figures = algo.evaluate(4)
+    assert figures["fitness_mean"] == figures["reward_mean"]  # evaluation is not shifted
+
+
+def test_action_noise_acts_on_box_actions_while_training_alone():
+    pytest.importorskip("mujoco")
+    options = {
+        "episodes_per_batch": 4, "train_batch_size": 0, "unit_pairs": 1, "num_threads": 1,
+        "fcnet_hiddens": (), "noise_size": 1 << 12, "max_episode_steps": 20, "preset": "none",
+        "seed": 1,
+    }  # fmt: skip
+
+    def told(noise):
+        config = ESConfig().environment("InvertedPendulum-v5")
+        with config.training(**options, action_noise_std=noise).build() as algo:
+            before = algo.evaluate(3)
+            return before, algo.train()["train_fitness_mean"], algo.parameters_sha256
+
+    quiet, loud = told(0.0), told(0.9)
+    assert quiet[0] == loud[0]  # evaluation has none
+    assert quiet[1:] != loud[1:]

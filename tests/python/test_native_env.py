@@ -515,3 +515,59 @@ def test_pictures(drift):
     for i in (-1, 2):
         with pytest.raises(IndexError, match=r"i must be in \[0, 2\)"):
             maze.render(i)
+
+
+def test_a_native_env_without_a_pointer_cannot_be_made():
+    for args in ((), (object(),)):
+        with pytest.raises(TypeError, match="from_capsule"):
+            NativeEnv.__new__(NativeEnv, *args)
+    with pytest.raises(TypeError, match="not an acceptable base type"):
+        type("Env", (NativeEnv,), {"__init__": lambda self: None})
+
+
+def test_an_address_of_data_is_not_called():
+    with pytest.raises(ValueError, match="is data, no function"):
+        NativeEnv.from_address(id(int), None)  # PyLong_Type, a symbol of the interpreter
+    with pytest.raises(TypeError, match=r"^address must be an integer"):
+        NativeEnv.from_address(1.5, None)
+
+
+def test_a_vector_takes_whole_numbers():
+    assert Vector(native_env(MAZE), np.int32(2)).n == 2
+    with pytest.raises(TypeError, match=r"^n must be an integer, got 2\.5"):
+        Vector(native_env(MAZE), 2.5)
+
+
+def test_misaligned_and_overlapping_arrays_are_refused():
+    vector = Vector(native_env(MAZE), 2)
+
+    def off(dtype):
+        raw = np.zeros(2 * np.dtype(dtype).itemsize + 1, np.uint8)
+        return raw[1:].view(dtype)
+
+    with pytest.raises(ValueError, match=r"^obs must be aligned"):
+        vector.reset_into(off(np.int64), keys=keys(2))
+    shared = np.zeros(2, np.int64)
+    with pytest.raises(ValueError, match=r"^mask must not overlap obs"):
+        vector.reset_into(shared, keys=keys(2), mask=shared.view(np.bool_)[:2])
+    vector.reset(keys=keys(2))
+    good = {
+        "actions": np.zeros(2, np.int64),
+        "obs": np.zeros(2, np.int64),
+        "reward": np.zeros(2),
+        "flags": np.zeros(2, np.uint8),
+        "final": np.zeros(2, np.int64),
+        "end_return": np.zeros(2),
+        "end_length": np.zeros(2, np.uint32),
+    }
+    for name, array in good.items():
+        if name != "flags":
+            with pytest.raises(ValueError, match=rf"^{name} must be aligned"):
+                vector.step_into(**{**good, name: off(array.dtype)})
+        if name != "actions":
+            shared = good["actions"].view(array.dtype)[:2]
+            with pytest.raises(ValueError, match=rf"^{name} must not overlap actions"):
+                vector.step_into(**{**good, name: shared})
+    assert vector.elapsed.tolist() == [0, 0]
+    vector.step_into(**good)
+    assert vector.elapsed.tolist() == [1, 1]

@@ -189,3 +189,19 @@ def test_keys_give_unrelated_noise(long_noise):
     for key in (KEY + 1, KEY ^ 1 << 63):
         other = Noise(key, N).fill(size=N).astype(float)
         assert abs(np.mean(other * long_noise)) < 4 / np.sqrt(N)
+
+
+def test_integers_are_whole():
+    noise, theta = Noise(1, np.int32(100)), np.zeros(3, np.float32)
+    assert noise.fill(np.uint8(1), np.int64(2)).shape == (2,)
+    for call, name in (
+        (lambda: Noise(1.0, 100), "key"),
+        (lambda: Noise(1, 100.5), "size"),
+        (lambda: noise.fill(0.5, 1), "start"),
+        (lambda: noise.fill(0, 1.5), "size"),
+        (lambda: noise.index(0, 0.5, 0, 3), "pair"),
+        (lambda: noise.index(0, 0, 0, 3.5), "d"),
+        (lambda: noise.perturb(theta, 1.5, 0.1), "index"),
+    ):
+        with pytest.raises(TypeError, match=rf"^{name} must be an integer"):
+            call()

@@ -213,6 +213,30 @@ def test_a_broken_line_is_left_out_with_a_warning(tmp_path):
         assert [row["training_iteration"] for row in read_results(tmp_path)] == [1, 2]
 
 
+@pytest.mark.parametrize("depth", [300, 100_000])
+def test_a_deep_line_is_left_out_with_a_warning(tmp_path, depth):
+    deep = '{"training_iteration": 2, "x": ' + "[" * depth + "]" * depth + "}"
+    (tmp_path / "result.json").write_text(f'{{"training_iteration": 1}}\n{deep}\n')
+    with pytest.warns(UserWarning, match=r"line 2 of .* is no result"):
+        assert read_results(tmp_path) == [{"training_iteration": 1}]
+    with pytest.warns(UserWarning, match=r"line 2 of .* is no result"):
+        write(tmp_path, [{"training_iteration": 2}], resume_from=1)
+    assert len(read_results(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_results_that_are_no_file_are_told(tmp_path, make):
+    path = tmp_path / "result.json"
+    make(path)
+    told = f'cannot read "{path}": not a regular file'
+    with pytest.raises(OutputError) as e:
+        read_results(tmp_path)
+    assert str(e.value) == told
+    with pytest.raises(OutputError) as e:
+        ResultWriter(tmp_path, resume_from=1)
+    assert str(e.value) == told
+
+
 def test_rows_written_twice_are_read_once(tmp_path):
     text = "".join(f'{{"training_iteration": {i}, "n": {n}}}\n' for n, i in enumerate([1, 2, 3, 2]))
     (tmp_path / "result.json").write_text(text)

@@ -133,3 +133,18 @@ def test_normals_are_bounded():
     both = np.concatenate(reference.normal_pairs(radius, angle))
     assert np.isfinite(both).all()
     assert 6.6 < np.abs(both).max() <= 6.67
+
+
+def test_integers_are_whole():
+    assert normal_fill(1, "noise", 0, 0, np.int64(2), np.uint8(3)).shape == (3,)
+    for start, size, name in ((0.5, 3, "start"), (0, 3.0, "size")):
+        with pytest.raises(TypeError, match=rf"^{name} must be an integer, got "):
+            normal_fill(1, "noise", 0, 0, start, size)
+    for call, name in (
+        (lambda: normal_fill(1, "noise", 0.5, 0, 0, 3), "item"),
+        (lambda: philox(0, 0, 1.5, 0, 0), "c1"),
+        (lambda: block(0, "noise", 0, 0, 1.0), "number"),
+        (lambda: derive(1.5, 0), "key"),
+    ):
+        with pytest.raises(TypeError, match=rf"^{name} must be an integer, got "):
+            call()

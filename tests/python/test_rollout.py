@@ -389,3 +389,37 @@ def test_bad_arguments_of_calls_are_named(drift):
         rollout_of(MAZE).eval_episodes(
             reference.init(MAZE.widths, 1), 0, 0, np.zeros(51), 0, 0, 1, stop
         )
+
+
+def test_integers_of_calls_are_whole(drift):
+    theta, rollout = reference.init(DRIFT.widths, 1), rollout_of(DRIFT, drift)
+    units = [theta, 1, 0.1, 5, None, 0, 2, 2, GO, 0]
+    episodes = [theta, 1, 5, None, 0, 0, 2, GO]
+    as_int64, as_uint8 = (
+        [kind(v) if type(v) is int else v for v in good]
+        for kind, good in ((np.int64, units), (np.uint8, episodes))
+    )
+    assert rollout.eval_units(*as_int64)[0] == 2
+    assert len(rollout.eval_episodes(*as_uint8)) == 2
+    for call, good, names in (
+        (
+            rollout.eval_units,
+            units,
+            "theta iteration noise_stdev max_episode_steps stats first_unit units unit_pairs stop "
+            "pairs",
+        ),
+        (
+            rollout.eval_episodes,
+            episodes,
+            "theta iteration max_episode_steps stats kind first episodes stop",
+        ),
+    ):
+        for at, (value, name) in enumerate(zip(good, names.split(), strict=True)):
+            if type(value) is int:
+                for bad in (value + 0.99, float(value), np.float64(value)):
+                    with pytest.raises(TypeError, match=rf"^{name} must be an integer"):
+                        call(*good[:at], bad, *good[at + 1 :])
+    with pytest.raises(TypeError, match=r"^unit_pairs must be an integer, got 1\.99"):
+        rollout.eval_units(theta, 1, 0.1, 5, None, 0, 300, 1.99, GO)
+    with pytest.raises(TypeError, match=r"^noise_size must be an integer, got 1000\.5"):
+        rollout_of(DRIFT, drift, noise_size=1000.5)

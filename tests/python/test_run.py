@@ -16,6 +16,7 @@ from rollmill import Algorithm, ESConfig, load_checkpoint
 from rollmill.checkpoint import CheckpointError, save_checkpoint
 from rollmill.results import OutputError, read_results
 from rollmill.run import (
+    NUMBERS,
     Terminated,
     interruptions,
     new_run_directory,
@@ -448,9 +449,66 @@ def test_ignored_signals_stay_ignored():
 
 
 def test_signals_are_held_off_while_something_is_written():
-    with signals_ignored():
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGTERM)
+    with interruptions():
+        before = [signal.getsignal(n) for n in NUMBERS]
+        with signals_ignored():
+            for number in NUMBERS:
+                signal.raise_signal(number)
+        assert [signal.getsignal(n) for n in NUMBERS] == before
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_signal_during_the_last_save_does_no_harm(drift_library, tmp_path, number):
+    with drift_config(drift_library).build() as algo, interruptions():
+        save = algo.save
+
+        def interrupted(path):
+            signal.raise_signal(number)
+            return save(path)
+
+        algo.save = interrupted
+        outcome = run(algo, str(tmp_path), until(1))
+    Algorithm.from_checkpoint(outcome.checkpoint).stop()
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_signal_between_the_last_iteration_and_the_save(
+    drift_library, tmp_path, number, monkeypatch
+):
+    from rollmill import run as module
+
+    def interrupted():
+        signal.raise_signal(number)
+        return signals_ignored()
+
+    with drift_config(drift_library).build() as algo, interruptions():
+        monkeypatch.setattr(module, "signals_ignored", interrupted)
+        outcome = run(algo, str(tmp_path), until(1))
+    assert outcome.stopped_by == ("interrupted" if number == signal.SIGINT else "terminated")
+    Algorithm.from_checkpoint(outcome.checkpoint).stop()
+
+
+def test_what_a_library_makes_of_a_signal_is_undone(drift_library, tmp_path):
+    """Ray lets a plain KeyboardInterrupt out, and installs a handler that exits."""
+
+    def by_ray(_):
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None
+
+    with drift_config(drift_library).build() as algo, interruptions():
+        outcome = run(algo, str(tmp_path), until(9), progress=nullcontext(by_ray))
+    assert outcome.stopped_by == "terminated"
+    with pytest.raises(Terminated), interruptions():
+        by_ray(None)
+    with pytest.raises(Terminated), interruptions():
+        raise SystemExit(int(signal.SIGTERM))
+    with interruptions() as seen:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        seen.arm()
+        with pytest.raises(Terminated):
+            signal.raise_signal(signal.SIGTERM)
 
 
 # Directories.

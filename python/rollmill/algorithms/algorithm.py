@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -149,10 +150,18 @@ class Algorithm(ABC):
         if missing:
             names = ", ".join(sorted(missing))
             raise CheckpointError(f"checkpoint {checkpoint.path} lacks {names}")
+        for name, model in counters.items():
+            if not _fits(checkpoint.counters[name], model):
+                raise CheckpointError(
+                    f"checkpoint {checkpoint.path}: {name} cannot be {checkpoint.counters[name]!r}"
+                )
         wanted = {
             name: checkpoint.array(name, dtype=array.dtype, shape=array.shape)
             for name, array in arrays.items()
         }
+        for name, array in wanted.items():
+            if not np.isfinite(array).all():
+                raise CheckpointError(f"checkpoint {checkpoint.path}: {name} is not finite")
         self.restore(checkpoint.counters, wanted)
 
     @property
@@ -186,3 +195,16 @@ class Algorithm(ABC):
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
+
+
+def _fits(value: Any, model: Any) -> bool:
+    """Whether a counter read from a file can stand where `model` stands in a new run."""
+    if isinstance(model, bool):
+        return isinstance(value, bool)
+    if isinstance(model, int):
+        return type(value) is int and 0 <= value < 2**63
+    if isinstance(model, list):
+        return isinstance(value, list) and all(_fits(item, 0.0) for item in value)
+    if model is None and value is None:  # a number that is not there yet
+        return True
+    return isinstance(value, int | float) and type(value) is not bool and math.isfinite(value)

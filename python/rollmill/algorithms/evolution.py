@@ -79,6 +79,7 @@ class Evolution(Algorithm):
             self.stats = np.zeros(1 + 2 * description.inputs)
         self._show_filter()
         self._env_has_limit = description.max_episode_steps > 0
+        self._interpreted = description.interpreted  # its rollouts tell what the failures were
         if description.interpreted and not self._env_has_limit and not config.max_episode_steps:
             warnings.warn(
                 f"{env.id} tells no step limit: where its episodes may never end, set "
@@ -178,6 +179,11 @@ class Evolution(Algorithm):
         self.engine.run_batch(self.task(), ledger)
         batch = ledger.batch()
         kept = batch.pairs[batch.pairs["status"] == 0]
+        if not self._interpreted and (batch.pairs["status"] == FAILED).all():
+            raise RuntimeError(
+                f"the environment {self.config.env} failed in every pair of an iteration: its "
+                "reset or step returns an error, or an observation lies outside its space"
+            )
         clock.append(time.perf_counter())
 
         self.iteration += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .main import FAILURE, UsageError, restored
+from .main import FAILURE, UsageError, checkpoint_of, restored
 
 
 def add_parser(commands: Any) -> None:
@@ -17,7 +17,7 @@ def add_parser(commands: Any) -> None:
         "training has not seen.",
     )
     p.set_defaults(handler=command)
-    p.add_argument("checkpoint", help="directory of the checkpoint")
+    p.add_argument("checkpoint", help="directory of a checkpoint, or of a run: its newest one")
     p.add_argument("--episodes", type=int, default=100, metavar="N", help="default: 100")
     p.add_argument("--last", action="store_true", help="the last policy instead of the best one")
     p.add_argument("--num-threads", type=int, metavar="N", help="default: the processors")
@@ -33,7 +33,8 @@ def command(args: argparse.Namespace) -> int:
     place: dict[str, Any] = {"engine": "threads", "noise_storage": "generated"}
     if args.num_threads is not None:
         place["num_threads"] = args.num_threads
-    with restored(args.checkpoint, **place) as algorithm:
+    checkpoint = checkpoint_of(args.checkpoint)
+    with restored(checkpoint, **place) as algorithm:
         figures = (algorithm.evaluate if args.last else algorithm.evaluate_best)(args.episodes)
         policy = algorithm.policy if args.last else algorithm.best_policy()
         summary = {
@@ -51,7 +52,7 @@ def command(args: argparse.Namespace) -> int:
             "time_total_s": algorithm.time_total_s,
             "steps_per_second": algorithm.timesteps_total / max(algorithm.time_total_s, 1e-9),
             "reproducible": algorithm.reproducible,
-            "checkpoint": args.checkpoint,
+            "checkpoint": checkpoint,
             "parameters_sha256": policy.sha256,
         }
     failed = figures["reward_mean"] is None

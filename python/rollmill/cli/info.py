@@ -46,7 +46,7 @@ def collect() -> dict[str, Any]:
         "python": f"{platform.python_version()} ({sys.executable})",
         "platform": platform.platform(),
         "processor": _processor(),
-        "instruction set": _isa.isa_name(),
+        "instruction set": _isa_name(),
         "instruction sets": ", ".join(_isa.available()),
         "ROLLMILL_ISA": os.environ.get("ROLLMILL_ISA", ""),
         "threads": default_threads(),
@@ -58,6 +58,15 @@ def collect() -> dict[str, Any]:
         "RAY_ADDRESS": os.environ.get("RAY_ADDRESS", ""),
         "package": os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
     }
+
+
+def _isa_name() -> str:
+    from rollmill import _isa
+
+    try:
+        return _isa.isa_name()
+    except ValueError as error:  # just when the facts are wanted
+        return f"none: {error}"
 
 
 def _version(package: str) -> str:

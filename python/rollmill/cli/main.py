@@ -7,6 +7,7 @@ to standard error, results to standard output.
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import io
 import os
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 FAILURE, USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 #: Errors whose text is meant for people; any other is a fault of ours.
-EXPECTED = (ValueError, OSError, RuntimeError, MemoryError, FloatingPointError)
+EXPECTED = (ImportError, ValueError, OSError, RuntimeError, MemoryError, FloatingPointError)
 
 
 class UsageError(ValueError):
@@ -80,6 +81,9 @@ def build_parser() -> Parser:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the parsed arguments; those that are unknown are said by the command's own parser."""
     parser = build_parser()
+    if not (sys.argv[1:] if arguments is None else arguments):
+        parser.print_help(sys.stderr)
+        raise SystemExit(USAGE)
     parsed, extra = parser.parse_known_args(arguments)
     if extra:
         commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
@@ -87,6 +91,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         known = [text for action in command._actions for text in action.option_strings]
         command.error(f"unknown argument {extra[0]}." + nearest(extra[0].split("=")[0], known))
     return parsed
+
+
+def checkpoint_of(path: str) -> str:
+    """Return the path of a checkpoint; of a run's directory that of its newest one."""
+    from rollmill.checkpoint import newest_checkpoint
+
+    if os.path.isdir(path) and not os.path.lexists(os.path.join(path, "checkpoint.json")):
+        return newest_checkpoint(path) or path
+    return path
 
 
 def restored(checkpoint: Any, **place: Any) -> Algorithm:
@@ -100,6 +113,22 @@ def restored(checkpoint: Any, **place: Any) -> Algorithm:
         raise
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error
+
+
+def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Give the bytes of a file's name as they are, and what the encoding lacks by its number."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    one = UnicodeEncodeError(
+        error.encoding, error.object, error.start, error.start + 1, error.reason
+    )
+    try:
+        return codecs.lookup_error("surrogateescape")(one)
+    except UnicodeError:
+        return codecs.lookup_error("backslashreplace")(one)
+
+
+codecs.register_error("rollmill.escape", _escape)
 
 
 class Stream:
@@ -138,7 +167,7 @@ class Stream:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    out, err = Stream(sys.stdout, "surrogateescape"), Stream(sys.stderr, "backslashreplace")
+    out, err = Stream(sys.stdout, "rollmill.escape"), Stream(sys.stderr, "backslashreplace")
     redirected: Any = (contextlib.redirect_stdout(out), contextlib.redirect_stderr(err))
     with redirected[0], redirected[1], warnings.catch_warnings():
         warnings.showwarning = _show_warning

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .main import INTERRUPTED, TERMINATED, UsageError, restored, say
+from .main import INTERRUPTED, TERMINATED, UsageError, checkpoint_of, restored, say
 
 DESCRIPTION = """\
 Train a policy. With no further argument: evolve the 5x5 maze's policy until it walks the shortest
@@ -77,23 +79,55 @@ def command(args: argparse.Namespace) -> int:
 
     if args.checkpoint_freq < 0:
         raise UsageError(f"--checkpoint-freq must be at least 0, got {args.checkpoint_freq}")
-    algorithm, directory, stop = _new(args) if args.resume is None else _resume(args)
-    with algorithm, interruptions():
-        if not stop and not args.quiet:
-            say("no stop criterion: Ctrl-C ends the run with a checkpoint")
-        outcome = run(
-            algorithm,
-            directory,
-            stop,
-            checkpoint_freq=args.checkpoint_freq,
-            progress=_progress(args, stop),
-        )
-        interrupted = outcome.stopped_by in ("interrupted", "terminated")
-        summary = _summary(algorithm, outcome, report=not interrupted)
-        print(json_dumps(summary) if args.json else _text(algorithm, outcome, summary))
+    with interruptions() as seen:
+        with _output_apart() if args.json else contextlib.nullcontext():
+            algorithm, directory, stop = _new(args) if args.resume is None else _resume(args)
+            with algorithm:
+                seen.arm()  # Ray has installed its own handlers
+                if not stop and not args.quiet:
+                    say("no stop criterion: Ctrl-C ends the run with a checkpoint")
+                outcome = run(
+                    algorithm,
+                    directory,
+                    stop,
+                    checkpoint_freq=args.checkpoint_freq,
+                    progress=_progress(args, stop),
+                )
+                interrupted = outcome.stopped_by in ("interrupted", "terminated")
+                if not outcome.iterations and not interrupted:
+                    say(
+                        "nothing was trained: the checkpoint has reached the stop criterion already"
+                    )
+                summary = _summary(algorithm, outcome, report=not interrupted)
+                text = json_dumps(summary) if args.json else _text(algorithm, outcome, summary)
+        print(text)
     if outcome.stopped_by == "terminated":
         return TERMINATED
     return INTERRUPTED if interrupted else 0
+
+
+@contextlib.contextmanager
+def _output_apart() -> Iterator[None]:
+    """Send what environments and libraries print to standard error."""
+    flush = ctypes.CDLL(None).fflush
+    sys.stdout.flush()
+    flush(None)
+    try:
+        kept = os.dup(1)
+    except OSError:  # closed
+        yield
+        return
+    try:
+        try:
+            os.dup2(2, 1)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        yield
+    finally:
+        sys.stdout.flush()
+        flush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _new(args: argparse.Namespace) -> tuple[Any, str, Any]:
@@ -136,6 +170,8 @@ def _resume(args: argparse.Namespace) -> tuple[Any, str, Any]:
     path = args.resume
     if path is True:
         path = find_resume(default_output() if args.output is None else args.output, args.name)
+    else:
+        path = checkpoint_of(path)
     algorithm = restored(path, **_flags(args))
     try:
         stop = _stop(args, algorithm)
@@ -152,12 +188,12 @@ def _resume(args: argparse.Namespace) -> tuple[Any, str, Any]:
 def _stop(args: argparse.Namespace, algorithm: Any) -> Any:
     """Return the criteria, checked against the names that results have."""
     from rollmill.names import unknown
-    from rollmill.presets import find_preset
+    from rollmill.presets import find_stop
     from rollmill.stopping import StopCriteria, parse_stop
 
     if args.stop is None:
         config = algorithm.config
-        return StopCriteria(find_preset(algorithm.name, config.env, config.preset).stop)
+        return StopCriteria(find_stop(algorithm.name, config.env, config.env_config, config.preset))
     try:
         stop = parse_stop(args.stop)
     except ValueError as error:

@@ -100,7 +100,6 @@ class RayEngine:
             slots_per_actor = 1  # threads of one process would wait for its interpreter
         self.deadline_s = deadline_s
         self.num_threads = default_threads() if num_threads is None else num_threads
-        self.kernel_seconds = 0.0
         self._pool = ThreadPoolExecutor(self.num_threads, thread_name_prefix="rollmill")
         self._epoch = 0
         self._item_seconds: dict[str, float] = {}
@@ -190,7 +189,6 @@ class RayEngine:
         finally:
             self._end_epoch()
             seconds = time.perf_counter() - start
-            self.kernel_seconds += seconds
             self._counts["reissued"] += job.reissued - reissued
             self._dropped += [(job.kind, task.iteration, item) for item in troubles.dropped]
         return seconds, self._work
