@@ -10,6 +10,7 @@ import contextlib
 import os
 import queue
 import re
+import shutil
 import signal
 import threading
 import time
@@ -32,6 +33,9 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 #: Seconds from the first signal, and from a second one, to the end of a process that hangs.
 PATIENCE, HURRY = 3.0, 1.0
+
+#: Where no number of iterations between checkpoints is asked for, one is written this often.
+SAVE_SECONDS = 60.0
 
 
 class Terminated(KeyboardInterrupt):
@@ -238,7 +242,8 @@ def run(
         Without one only an interruption ends the run. A resumed run that has reached it already
         trains no further.
     checkpoint_freq : int
-        Iterations between checkpoints; 0 writes one at the end alone.
+        Iterations between checkpoints, which are all kept; 0 writes one at the end, and one a
+        minute that replaces the last, so that a kill costs no more than that.
     progress : context manager, optional
         Entered before the first iteration; gives a function that is called with each result.
 
@@ -280,7 +285,7 @@ def run(
             )
         )
 
-    start = time.perf_counter()
+    start = last = time.perf_counter()
     with ExitStack() as held:
         try:
             try:
@@ -299,6 +304,12 @@ def run(
                         outcome.stopped_by = _reached(stop, result)
                         if checkpoint_freq and algorithm.iteration % checkpoint_freq == 0:
                             save()
+                        elif not checkpoint_freq and time.perf_counter() - last > SAVE_SECONDS:
+                            before = outcome.checkpoint
+                            save()
+                            if before:
+                                shutil.rmtree(before, ignore_errors=True)
+                            last = time.perf_counter()
             finally:  # within the try, so that no signal slips in between
                 held.enter_context(signals_ignored())
         except KeyboardInterrupt as interruption:

@@ -549,3 +549,20 @@ def test_a_directory_that_cannot_be_made(tmp_path):
 )  # fmt: skip
 def test_the_name_of_a_run(env, name):
     assert run_name("ES", env) == name
+
+
+def test_a_checkpoint_now_and_then_replaces_the_last(drift_library, tmp_path, monkeypatch):
+    monkeypatch.setattr("rollmill.run.SAVE_SECONDS", -1.0)
+    seen = []
+
+    def show(_):
+        seen.append(sorted(p.name for p in tmp_path.iterdir() if p.is_dir()))
+
+    with drift_config(drift_library).build() as algo:
+        outcome = run(algo, str(tmp_path), until(4), progress=nullcontext(show))
+        hashes = algo.parameters_sha256
+    assert seen == [[], *([f"checkpoint_{i:06d}"] for i in (1, 2, 3))]
+    assert outcome.checkpoint == str(tmp_path / "checkpoint_000004")
+    assert [p.name for p in tmp_path.iterdir() if p.is_dir()] == ["checkpoint_000004"]
+    with Algorithm.from_checkpoint(outcome.checkpoint) as algo:
+        assert algo.parameters_sha256 == hashes

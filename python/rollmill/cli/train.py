@@ -64,7 +64,8 @@ def add_parser(commands: Any) -> None:
     p.add_argument("-n", "--name", "--experiment-name", metavar="NAME",
                    help="directory of this run there (default: ALGO_ENV)")  # fmt: skip
     p.add_argument("--checkpoint-freq", type=int, default=0, metavar="N",
-                   help="iterations between checkpoints; 0 (default): one at the end")  # fmt: skip
+                   help="iterations between checkpoints; 0 (default): one at the end, and one a "
+                        "minute that replaces the last")  # fmt: skip
     p.add_argument("--resume", "--restore", nargs="?", const=True, metavar="CHECKPOINT",
                    help="go on from a checkpoint, bit for bit, on any engine; without a value "
                         "from the newest under OUTPUT and NAME")  # fmt: skip
