@@ -81,6 +81,7 @@ class Ledger:
         self.units_by_source: dict[str, int] = {}  #: first answers by process
         self._guess = steps_per_unit
         self._answers: dict[int, tuple[Answer, int]] = {}
+        self._steps: dict[int, tuple[int, int]] = {}  # by unit: steps, and steps for the bound
         self._steps_received = self._counted_received = 0
         self._prefix = 0
         self._prefix_steps = self._prefix_counted = 0
@@ -159,26 +160,26 @@ class Ledger:
             return 0
         fresh = 0
         starts = np.arange(0, len(answer.pairs), self.unit_pairs)
-        steps_by_unit = np.add.reduceat(_steps(answer.pairs), starts)
-        counted_by_unit = np.add.reduceat(_steps(answer.pairs, least=1), starts)
+        steps_by_unit = np.add.reduceat(_steps(answer.pairs), starts).tolist()
+        counted_by_unit = np.add.reduceat(_steps(answer.pairs, least=1), starts).tolist()
         for row in range(answer.units):
             unit = answer.first_unit + row
             if unit in self._answers:
                 self.duplicates += 1
                 continue
             self._answers[unit] = (answer, row)
-            self._steps_received += int(steps_by_unit[row])
-            self._counted_received += int(counted_by_unit[row])
+            self._steps[unit] = steps_by_unit[row], counted_by_unit[row]
+            self._steps_received += steps_by_unit[row]
+            self._counted_received += counted_by_unit[row]
             fresh += 1
         if fresh:
             self.units_by_source[answer.source] = self.units_by_source.get(answer.source, 0) + fresh
             self._again = [u for u in self._again if u not in self._answers]
             heapq.heapify(self._again)
         while self.length is None and self._prefix in self._answers:
-            found, row = self._answers[self._prefix]
-            rows = slice(row * self.unit_pairs, (row + 1) * self.unit_pairs)
-            self._prefix_steps += int(_steps(found.pairs[rows]).sum())
-            self._prefix_counted += int(_steps(found.pairs[rows], least=1).sum())
+            steps, counted = self._steps[self._prefix]
+            self._prefix_steps += steps
+            self._prefix_counted += counted
             self._prefix += 1
             if self._prefix >= self.min_units and self._prefix_counted >= self.min_steps:
                 self.length = self._prefix
